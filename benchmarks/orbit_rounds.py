@@ -1,6 +1,6 @@
 """How the answer of an orbit posterior settles over rounds of training, on planted truths.
 
-    python -m benchmarks.orbit_rounds --cells letters-60 letters-60-shifts --plans doubling equal
+    python -m benchmarks.orbit_rounds --cells letters-60 letters-60-shifts --plans growing equal
 
 For each cell and plan one fit is trained round after round, longer than it would be. After every
 round the held-out loss, the calibrated width of the pictures that the fit has not seen and the
@@ -27,9 +27,8 @@ from symmetries.learners.orbit_posterior.views import find_frame
 from symmetries.training.step import mix
 
 PLANS = {
-    "doubling": (300, 600, 1200, 2400, 4800),
-    "equal": (900, 900, 900, 900, 900),
-    "long": (1800, 3600),
+    "growing": (450, 450, 900, 1800, 3600),
+    "equal": (900, 900, 900),
 }
 # Content, pixels, pictures, half-widths planted, group.
 CELLS: dict[str, tuple[str, int, int, dict[str, float], str]] = {
@@ -127,7 +126,7 @@ def main() -> None:
     """Measure and store."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--cells", nargs="+", choices=list(CELLS), default=list(CELLS))
-    parser.add_argument("--plans", nargs="+", choices=list(PLANS), default=["doubling"])
+    parser.add_argument("--plans", nargs="+", choices=list(PLANS), default=["growing"])
     parser.add_argument("--preset", default="quick")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--data", help="folder of data files")

@@ -58,7 +58,7 @@ def invariant_weights() -> Iterator[Part]:
     single = ("none", "rotation", "translation", "scale")
     full = entries("table2-long", rows=single) + entries("table2-crossed", rows=("affine",))
     full += entries("sgpr")
-    note = f"{STEPS:,} steps; otherwise: 8,000, or 500 inducing points"
+    note = f"{STEPS:,} steps; otherwise: 8,000"
     yield Part(paper, "Tables 2 and 7", full, 24 - full, 0, 0, note)
     yield Part(paper, "Table 3", entries("table3-crossed"), 0, 0, 0, "6,000 and 12,000 steps")
     full = entries("table5-long")

@@ -13,6 +13,7 @@ files) and ``log.txt``. Jobs that ``--done runs.json`` of an earlier call has fi
 import argparse
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -24,112 +25,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+sys.path.insert(0, str(Path(__file__).parent))
+from gpu_queues import QUEUES, Job
+
 HERE = Path(__file__).parent
+LAST = 120.0  # seconds before the limit in which a job begins no part of a paper
 MARGIN = 8.0  # seconds that a job with a limit of its own gets less than what is left
 EVERY, POLL = 10.0, 0.5  # seconds between two writings, two looks
-LOW = "CUDA_MPS_CLIENT_PRIORITY"
 LARGEST = 15 * 2**20  # bytes of arrays.zip
 PROBE = "import torch; print(float(torch.ones(4, device='cuda').sum()))"
-
-
-@dataclass(frozen=True)
-class Job:
-    """A command line of a paper's script.
-
-    Args:
-        name: of the job, and of the folder that it writes to.
-        seconds: that it is expected to take, at least.
-        script: path in this folder.
-        words: arguments; {data}, {here}, {out}, {left} and {minutes} are filled in.
-        tiny: arguments that are added for a trial.
-        start: results that it adds to, path in this folder.
-        low: whether other jobs on the GPU go first (MPS): for large kernels.
-    """
-
-    name: str
-    seconds: float
-    script: str
-    words: str
-    tiny: str = ""
-    start: str = ""
-    low: bool = False
-
-
-def symmetry(task: str, seed: int, seconds: float, steps: str = "60000 60000") -> Job:
-    """The objective of paper 2 as published, at its own length."""
-    return Job(
-        f"symmetry-{task}-{seed}", seconds, "symmetry-model/run.py",
-        f"--task {task} --label paper --added 0 --steps {steps} --first-seed {seed} "
-        "--data {data} --out {out}",
-        "--steps 3 3 --images 200 --looked-at 20",
-    )  # fmt: skip
-
-
-def joint(seed: int, added: str, seconds: float) -> Job:
-    """The joint model of paper 3 with 15,000 steps; widths are compared with those at 0 degrees."""
-    return Job(
-        f"joint-{seed}", seconds, "invariant-vae/run.py",
-        f"--parts rotation --added {added} --first-seed {seed} --data {{data}} --out {{out}}",
-        "--digits --steps 2 --images 300",
-    )  # fmt: skip
-
-
-def vae(added: int, size: int, seed: int = 0) -> Job:
-    """A VAE of Figure 9 with the networks and steps of AugVAE and of fixed augmentation."""
-    return Job(
-        f"vae-{added}-{size}-{seed}", 50.0, "invariant-vae/run.py",
-        "--parts figure9 --alike --full-precision --kinds VAE --channels 64 128 256 "
-        f"--vae-steps 20000 --rotations {added} --sizes {size} --first-seed {seed} "
-        "--data {data} --out {out}",
-        "--vae-steps 2 --small",
-    )  # fmt: skip
-
-
-def widths(name: str, part: str, seeds: str) -> Job:
-    """Tables of paper 0, as many as fit."""
-    return Job(
-        f"weights-{name}", 60.0, "invariant-weights/run.py",
-        f"--part {part} --seeds {seeds} --minutes {{minutes}} --data {{data}} "
-        "--out {out}/results.json",
-        "--steps 1 --examples 100 --features 16",
-        "invariant-weights/results.json",
-    )  # fmt: skip
-
-
-def cifar(data: str, only: str, rotations: int, augment: bool, seeds: str = "0") -> Job:
-    """Rows of Table 3 of paper 4 by the short recipe, as many as fit."""
-    flags = "--augment " * augment
-    name = f"{data}-{only.split()[0]}-{rotations}-{'augmented-' * augment}{seeds.split()[0]}"
-    return Job(
-        name, 40.0, "relaxed-equivariance/cifar.py",
-        f"--set {data} --recipe pooled --epochs 12 --only {only} --rotations {rotations} "
-        f"--seeds {seeds} {flags}--known {{here}}/relaxed-equivariance/results.json "
-        "--budget {left} --data {data} --out {out}/cifar.json",
-        "--recipe tiny --epochs 1 --examples 128", low=True,
-    )  # fmt: skip
-
-
-FIXED, LEARNED = "soft strict partial", "soft strict partial learned"
-BOTH = ("cifar100", "cifar10")
-QUEUES: dict[str, tuple[tuple[Job, ...], ...]] = {
-    "rows": (
-        tuple(symmetry("mnist-affine", seed, 130.0) for seed in (0, 2)),
-        (symmetry("mnist-affine", 1, 130.0), symmetry("sprites-affine", 0, 250.0)),
-        (joint(0, "0 180 90 15", 90.0), *(vae(a, n) for n in (50000, 12500) for a in (180, 0))),
-        (widths("blurred", "sgpr blurred", "0 1 2"),),
-        (widths("long", "long", "0 1 2"),),
-        tuple(cifar(data, FIXED, 8, augment) for augment in (False, True) for data in BOTH),
-        *(
-            tuple(
-                cifar(data, only, 1, augment)
-                for only in ("t2-soft t2-strict", "t2-learned")
-                for augment in (False, True)
-            )
-            + tuple(cifar(data, LEARNED, 4, augment) for augment in (False, True))
-            for data in BOTH
-        ),
-    ),
-}
 
 
 @dataclass
@@ -181,6 +85,9 @@ class Queue:
 
     def share_gpu(self) -> None:
         """Let kernels of several processes run at once (MPS), if this GPU can."""
+        if "CUDA_MPS_PIPE_DIRECTORY" in self.environment:
+            self.say("MPS was started by others: it is theirs")
+            return
         if not shutil.which("nvidia-cuda-mps-control"):
             self.say("no MPS here: processes take turns")
             return
@@ -201,11 +108,15 @@ class Queue:
 
     def stop_sharing(self, environment: dict[str, str]) -> None:
         """End the MPS server, if there is one."""
-        if "CUDA_MPS_PIPE_DIRECTORY" in environment:
+        if Path(environment.get("CUDA_MPS_PIPE_DIRECTORY", "")).parent != self.work:
+            return
+        try:
             subprocess.run(
                 ["nvidia-cuda-mps-control"], input=b"quit\n", env=environment, check=False,
                 timeout=20, capture_output=True,
             )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            self.say("the MPS server did not end")
 
     def run(self) -> None:
         """Run everything that fits."""
@@ -257,12 +168,11 @@ class Queue:
         folder.mkdir(parents=True, exist_ok=True)
         filled = words.format(
             data=self.arguments.data, here=HERE, out=folder, left=max(1.0, left - MARGIN),
-            minutes=max(0.5, (left - 60) / 60),
+            minutes=max(0.5, (left - LAST) / 60),
         )  # fmt: skip
-        command = [sys.executable, str(HERE / job.script), *filled.split()]
-        environment = self.environment | ({LOW: "1"} if job.low else {})
+        command = [sys.executable, str(HERE / job.script), *shlex.split(filled)]
         process = subprocess.Popen(
-            command, env=environment, stdout=self.log, stderr=self.log, start_new_session=True
+            command, env=self.environment, stdout=self.log, stderr=self.log, start_new_session=True
         )
         self.running[lane] = Started(job, process, folder, words, self.passed)
         self.say(f"lane {lane}: {job.name} begins: {job.script} {words}")

@@ -44,6 +44,7 @@ def invariant_weights(part: str, results: Results, expected: Results) -> str:
         text: str = page.screen()
         return text
     sources = {"2": ("table2-long", "table2-crossed"), "3": ("table3-crossed",)}
+    sources |= {"5": ("table5-long",), "6": ("table6-blur",)}
     runs = [
         run
         for name in sources.get(part, (f"table{part}",))
@@ -114,8 +115,8 @@ def invariant_vae(part: str, results: Results, expected: Results) -> str:
 def relaxed_equivariance(part: str, results: Results, expected: Results) -> str:
     """Tables 1 and 3 side by side, Table 2, and Figure 4 as numbers."""
     page, rows = beside("relaxed-equivariance"), results.get("rows", [])
-    if part == "1":
-        text: str = table(*page.main_rows({"rows": []} | results, expected))
+    if part in ("1", "3"):
+        text: str = table(*page.main_rows({"rows": []} | results, expected, part == "3"))
         return text
     if part == "2":
         head = ["model", "accuracy in percent"]

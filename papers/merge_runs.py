@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-PLACES = re.compile(r" --(out|data|folder|known|minutes|budget) \S+")
+PLACES = re.compile(r" --(out|data|folder|known|minutes|budget|limit) \S+")
 Row = dict[str, Any]
 
 
@@ -54,9 +54,14 @@ def invariant_weights(results: Row, found: Row, commit: str) -> int:
 
 
 def genuine_invariance(results: Row, found: Row, commit: str) -> int:
-    """Table 1 as published: all of it, or what was there."""
+    """Table 1 as published: all of it, or what was there; drift of the same networks."""
     if "plain" in results:
-        return 0
+        plain, drifts = results["plain"], found["drift"]
+        if "drift" in plain or not drifts:
+            return 0
+        plain["drift"] = drifts
+        plain["drift_environment"] = clean(found["environment"], commit)
+        return len(drifts)
     what = "the paper's learning rate, no running mean of the weights, the moment of best "
     what += "validation accuracy; weights of the penalty fixed"
     kept = {name: found[name] for name in ("command", "settings", "seconds", "table")}
@@ -82,7 +87,7 @@ def invariant_vae(results: Row, found: Row, commit: str) -> int:
     rows = [row | {"made": clean(row["made"], commit)} for row in found["rows"]]
     own = [row for row in rows if "--paper" not in row["made"]["command"]]
     paper = [row for row in rows if row not in own]
-    names = ("part", "steps", "added", "seed")
+    names = ("part", "steps", "added", "seed", "kind", "size", "hidden", "channels")
     count = added(results["rows"], own, names)
     return count + (added(results.setdefault("paper_networks", []), paper, names) if paper else 0)
 

@@ -76,3 +76,21 @@ def test_the_papers_networks_are_kept_apart(merge):
     )
     assert counts == {"invariant-vae": 2}
     assert [len(found[name]) for name in ("rows", "paper_networks")] == [1, 1]
+
+
+def test_vaes_of_one_cell_are_told_apart_by_kind(merge):
+    row = {"part": "figure9", "steps": 9, "added": 0.0, "seed": 0, "size": 5, "kind": "AugVAE"}
+    stored, new = row | {"made": MADE}, row | {"kind": "VAE", "made": MADE}
+    counts, found = merge("invariant-vae", {"rows": [stored]}, "run.py", {"rows": [new, stored]})
+    assert counts == {"invariant-vae": 1}
+    assert [r["kind"] for r in found["rows"]] == ["AugVAE", "VAE"]
+
+
+def test_drift_of_the_published_networks_is_added_once(merge):
+    given = ("genuine-invariance", {"plain": {"table": {}}}, "run.py")
+    content = {"drift": {"r4": {"WT": {}}}, "environment": MADE, "table": {}}
+    for expected in (1, 0):
+        counts, found = merge(*given, content)
+        assert counts == {"genuine-invariance": expected}
+        assert found["plain"]["drift"] == content["drift"]
+        assert found["plain"]["drift_environment"]["commit"] == "new"

@@ -27,6 +27,7 @@ sys.exit(3 if seconds == 0.1 else 0)
 
 @pytest.fixture
 def queue(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(SOURCE.parent))
     spec = importlib.util.spec_from_file_location("gpu_runs", SOURCE)
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, spec.name, module)

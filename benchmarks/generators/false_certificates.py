@@ -14,7 +14,7 @@ import argparse
 from collections.abc import Callable
 
 import torch
-from benchmarks.generators.records import Clock, record
+from benchmarks.generators.records import Clock, parallel, record
 from benchmarks.generators.truth import true_defect
 from torch import Tensor, nn
 
@@ -70,13 +70,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=1000)
     parser.add_argument("--first", type=int, default=1000, help="seeds below it set the interval")
-    parser.add_argument("--epsilon", type=float, default=0.02)
+    parser.add_argument("--epsilon", type=float, default=0.01)
     parser.add_argument("--kinds", nargs="+", default=["network", "table"])
+    parser.add_argument("--workers", type=int, default=1)
     given = parser.parse_args()
     clock, rows, summary = Clock(), [], {}
     seeds = range(given.first, given.first + given.seeds)
     for kind in given.kinds:
-        mine = [judged(kind, seed, given.epsilon) for seed in seeds]
+        runs = [(kind, seed, given.epsilon) for seed in seeds]
+        mine = list(parallel(judged, runs, given.workers))
         rows += mine
         some = [row for row in mine if row["certified"]]
         wrong = [row for row in some if row["true defect"] > given.epsilon]

@@ -1,11 +1,13 @@
 """Records of the benchmarks of generators: rows, a summary, and what they depend on."""
 
 import json
+import multiprocessing
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from benchmarks.common import environment
 
 RESULTS = Path(__file__).parent / "results"
@@ -17,10 +19,11 @@ class Clock:
     def __init__(self) -> None:
         self.environment = environment()
         self.started = time.perf_counter()
+        self.before = 0.0  # minutes of rows that were stored earlier
 
     def minutes(self) -> float:
-        """Minutes since then."""
-        return round((time.perf_counter() - self.started) / 60, 1)
+        """Minutes since then, and before."""
+        return round(self.before + (time.perf_counter() - self.started) / 60, 1)
 
 
 def record(
@@ -53,3 +56,32 @@ def record(
     print(f"wrote {path}")
     print(json.dumps(content["summary"], indent=1))
     return path
+
+
+def parallel(
+    run: Callable[..., dict[str, object]], arguments: Sequence[tuple[object, ...]], workers: int
+) -> Iterator[dict[str, object]]:
+    """Rows of many independent runs, in order, from processes of one thread each.
+
+    Args:
+        run: a function of a module, from arguments to a row.
+        arguments: of each run.
+        workers: processes; 1 runs here.
+    """
+    torch.set_num_threads(1)
+    if workers == 1:
+        for each in arguments:
+            yield run(*each)
+        return
+    with multiprocessing.get_context("spawn").Pool(workers, torch.set_num_threads, (1,)) as pool:
+        yield from pool.imap(_Apply(run), arguments, chunksize=8)
+
+
+class _Apply:
+    """A function of a tuple, which other processes can be sent."""
+
+    def __init__(self, run: Callable[..., dict[str, object]]) -> None:
+        self.run = run
+
+    def __call__(self, arguments: tuple[object, ...]) -> dict[str, object]:
+        return self.run(*arguments)

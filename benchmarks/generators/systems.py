@@ -8,16 +8,17 @@ broken system may still be symmetric up to epsilon. A symmetry is detected if th
 certified in an intact system. A plain threshold calls every field a symmetry whose estimated
 defect, on the data that chose it, is below epsilon.
 
-Run with: python -m benchmarks.generators.systems --seeds 100
+Run with: python -m benchmarks.generators.systems --seeds 500 --workers 4
 """
 
 import argparse
+import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from benchmarks.generators.records import Clock, record
+from benchmarks.generators.records import RESULTS, Clock, parallel, record
 from benchmarks.generators.truth import true_defect
 from torch import Tensor
 
@@ -114,13 +115,24 @@ def one_run(name: str, seed: int, broken: bool) -> dict[str, object]:
 def main() -> None:
     """Run all systems and record them."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seeds", type=int, default=100)
-    count = parser.parse_args().seeds
+    parser.add_argument("--seeds", type=int, default=500)
+    parser.add_argument("--more", action="store_true", help="add seeds to the stored ones")
+    parser.add_argument("--workers", type=int, default=1)
+    given = parser.parse_args()
     clock, rows = Clock(), []
-    for seed in range(count):
-        rows += [one_run(name, seed, broken) for name in SYSTEMS for broken in (False, True)]
-        settings = {"epsilon": EPSILON, "level": LEVEL, "points": POINTS, "seeds": f"0 to {seed}"}
-        record("systems", summarised(rows), rows, clock, settings)
+    if given.more:
+        stored = json.loads((RESULTS / "systems.json").read_text())
+        if stored["commit"] != clock.environment["commit"]:
+            raise SystemExit(f"stored rows are of another commit: {stored['commit']}")
+        rows, clock.before = stored["rows"], stored["minutes"]
+    first = len(rows) // (2 * len(SYSTEMS))
+    seeds = range(first, first + given.seeds)
+    runs = [(name, seed, broken) for seed in seeds for name in SYSTEMS for broken in (False, True)]
+    settings = {"epsilon": EPSILON, "level": LEVEL, "points": POINTS}
+    for row in parallel(one_run, runs, given.workers):
+        rows.append(row)
+    settings["seeds"] = f"0 to {seeds[-1]}"
+    record("systems", summarised(rows), rows, clock, settings)
 
 
 def summarised(rows: list[dict[str, object]]) -> dict[str, object]:

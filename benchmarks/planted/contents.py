@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from benchmarks.planted import originals
 from benchmarks.planted.originals import Originals
-from benchmarks.planted.shapes import shapes
 from benchmarks.planted.truth import STILL, Natural
+from torch import Generator, Tensor
 
 LETTER_SIZES = Natural(half=math.log(38 / 30) / 2)  # letters of 30 to 38 points
 SPRITE_SIZES = Natural(half=0.1)
@@ -34,6 +34,7 @@ class Content:
         round: whether pictures are shown in a round window.
         supersample: k x k points for each pixel.
         magnify: how much originals are enlarged, by a cubic, before points are read off linearly.
+        finish: what a camera or a file adds to the pictures, given them and a generator.
         files: what ``--data`` must hold, or the package that must be installed.
     """
 
@@ -49,6 +50,7 @@ class Content:
     round: bool = False
     supersample: int = 4
     magnify: int = 1
+    finish: Callable[[Tensor, Generator], Tensor] | None = None
     files: str = field(default="")
 
 
@@ -66,18 +68,20 @@ _FLIPPED = ("flip-narrow", "flip-full", "rotation-wide+flip-full", "rotation-ful
 _COLOURED = (*_HUES, "hue-wide+rotation-wide", "hue-full+rotation-narrow")
 
 
-def _drawn(sizes: Natural) -> dict[str, Natural]:
+def drawn_naturals(sizes: Natural) -> dict[str, Natural]:
+    """Of what is drawn: sizes vary, nothing else does."""
     still = dict.fromkeys(("rotation", *SHIFTS, "shear"), STILL)
     return {**still, **dict.fromkeys(("zoom", *SCALES), sizes)}
 
 
-_LETTERS = _drawn(LETTER_SIZES)
-_FIELD = dict.fromkeys(("rotation", *SHIFTS, "flip_x"), STILL)
-_PHOTO = {"rotation": UPRIGHT, "hue": UPRIGHT, "flip_x": UPRIGHT}
-_AFFINE = ("rotation", *SHIFTS, "zoom", *SCALES, "shear")
+LETTERS = drawn_naturals(LETTER_SIZES)
+FIELD = dict.fromkeys(("rotation", *SHIFTS, "flip_x"), STILL)
+PHOTO = {"rotation": UPRIGHT, "hue": UPRIGHT, "flip_x": UPRIGHT}
+AFFINE = ("rotation", *SHIFTS, "zoom", *SCALES, "shear")
 
 
-def _measured(degrees: float, x: float, y: float) -> dict[str, Natural]:
+def measured_naturals(degrees: float, x: float, y: float) -> dict[str, Natural]:
+    """Standard deviations of rotation, in degrees, and of shifts."""
     parts = {"rotation": math.radians(degrees), "shift_x": x, "shift_y": y}
     return {name: Natural(sd=round(sd, 4), known=False) for name, sd in parts.items()}
 
@@ -85,9 +89,9 @@ def _measured(degrees: float, x: float, y: float) -> dict[str, Natural]:
 # Standard deviations within a class, measured by ``natural.py``. Clothes are taken upright: that
 # pictures of a class agree best when they are turned by 9 degrees (standard deviation) says more
 # about their shapes than about how they lie.
-_DIGITS = _measured(5.4, 0.044, 0.037)
-_MNIST = _measured(16.3, 0.014, 0.015)
-_FASHION = {**_measured(8.7, 0.025, 0.041), "rotation": UPRIGHT}
+_DIGITS = measured_naturals(5.4, 0.044, 0.037)
+MNIST = measured_naturals(16.3, 0.014, 0.015)
+FASHION = {**measured_naturals(8.7, 0.025, 0.041), "rotation": UPRIGHT}
 
 _ALL = (
     Content(
@@ -96,9 +100,9 @@ _ALL = (
         channels=1,
         sizes=(16, 24, 32, 64, 128),
         most=50_000,
-        natural={**_LETTERS, "flip_x": STILL},
+        natural={**LETTERS, "flip_x": STILL},
         planted=(*_DRAWN, *_FLIPPED),
-        asymmetric=(*_AFFINE, "flip_x"),
+        asymmetric=(*AFFINE, "flip_x"),
     ),
     Content(
         "coloured letters",
@@ -106,9 +110,9 @@ _ALL = (
         channels=3,
         sizes=(16, 24, 32, 64),
         most=50_000,
-        natural={**_LETTERS, "hue": STILL},
+        natural={**LETTERS, "hue": STILL},
         planted=("none", *_COLOURED, "rotation-wide"),
-        asymmetric=("hue", *_AFFINE),
+        asymmetric=("hue", *AFFINE),
     ),
     Content(
         "hearts",
@@ -116,9 +120,9 @@ _ALL = (
         channels=1,
         sizes=(16, 32, 64),
         most=10_000,
-        natural=_drawn(SPRITE_SIZES),
+        natural=drawn_naturals(SPRITE_SIZES),
         planted=_DRAWN,
-        asymmetric=_AFFINE,
+        asymmetric=AFFINE,
     ),
     Content(
         "sprites",
@@ -147,7 +151,7 @@ _ALL = (
         channels=1,
         sizes=(16, 24, 40),
         most=25_000,
-        natural=_MNIST,
+        natural=MNIST,
         planted=(
             *("rotation-wide", "rotation-full", "shift-wide"),
             *("rotation-wide+shift-wide", "rotation-full+shift-wide"),
@@ -162,7 +166,7 @@ _ALL = (
         channels=1,
         sizes=(32, 48),
         most=50_000,
-        natural=_FASHION,
+        natural=FASHION,
         planted=("rotation-wide", "rotation-full", "shift-wide", "rotation-wide+shift-wide"),
         asymmetric=("rotation", *SHIFTS),
         magnify=4,
@@ -174,7 +178,7 @@ _ALL = (
         channels=3,
         sizes=(16, 24, 32),
         most=50_000,
-        natural=_PHOTO,
+        natural=PHOTO,
         planted=(*_TURNS, *_COLOURED, "flip-full", "rotation-wide+flip-full"),
         invariant=("flip_x",),
         round=True,
@@ -188,7 +192,7 @@ _ALL = (
         channels=3,
         sizes=(16, 22),
         most=50_000,
-        natural=_PHOTO,
+        natural=PHOTO,
         planted=(*_TURNS, *_HUES),
         invariant=("flip_x",),
         supersample=2,
@@ -241,38 +245,9 @@ _ALL = (
         channels=1,
         sizes=(16, 32, 64),
         most=10_000,
-        natural=_FIELD,
+        natural=FIELD,
         planted=("none", "rotation-full", "flip-full", "shift-wide"),
         invariant=("rotation", *SHIFTS, "flip_x"),
     ),
 )
 CONTENTS = {content.name: content for content in _ALL}
-# Of the development set only: no cell of the design has them.
-_OTHERS = (
-    Content(
-        "other letters",
-        originals.characters("LehtrQ?&5D", ("DejaVuSerif", "DejaVuSansMono-Bold", "cmtt10")),
-        channels=1,
-        sizes=(20, 28, 40),
-        most=50_000,
-        natural={**_LETTERS, "flip_x": STILL},
-        planted=(),
-        asymmetric=(*_AFFINE, "flip_x"),
-    ),
-    Content(
-        "shapes",
-        shapes,
-        channels=1,
-        sizes=(20, 28, 40),
-        most=50_000,
-        natural={"rotation": STILL, **dict.fromkeys(SHIFTS, UPRIGHT)},
-        planted=(),
-        asymmetric=("rotation", *SHIFTS),
-    ),
-)
-OTHERS = {content.name: content for content in _OTHERS}
-
-
-def content_named(name: str) -> Content:
-    """The content of that name, of the design or of the development set."""
-    return CONTENTS[name] if name in CONTENTS else OTHERS[name]

@@ -114,9 +114,8 @@ def group_names(asked: str) -> tuple[str, ...]:
     )
 
 
-def askable(content: Content, transformation: str) -> list[str]:
+def askable(content: Content, planted: set[str]) -> list[str]:
     """Groups that contain what is planted, and of which all is known for the content."""
-    planted = set(half_widths(transformation))
     every = (*_ASKED, *_WIDER, *_JOINT)
     fitting = []
     for asked in every:
@@ -228,7 +227,7 @@ def make(seed: int = SEED) -> dict[str, Any]:
         deck = Deck(sizes_and_counts(content), chance)
         cells = []
         for transformation in content.planted:
-            groups = Deck(askable(content, transformation), chance)
+            groups = Deck(askable(content, set(half_widths(transformation))), chance)
             for _ in range(DRAWS):
                 dealt = (name, transformation, groups.deal(), *deck.deal())
                 for _ in range(2 if chance.randrange(REPEATED) == 0 else 1):

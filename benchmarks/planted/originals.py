@@ -127,7 +127,7 @@ def texture(file: str) -> Callable[..., Originals]:
 
 
 def wheel_picture(file: str, folder: Folder) -> Tensor:
-    """A picture (C, H, W) in [0, 1] from ``FOLDER/scikit-image``, or from the installed package."""
+    """A square picture (C, S, S) in [0, 1] from ``FOLDER/scikit-image``, or the package."""
     places = [] if folder is None else [Path(folder) / WHEEL]
     found = find_spec("skimage")
     if found is not None and found.origin is not None:
@@ -137,8 +137,16 @@ def wheel_picture(file: str, folder: Folder) -> Tensor:
             with Image.open(place / file) as picture:
                 values = np.asarray(picture, dtype=np.float32) / 255
             values = values[..., None] if values.ndim == 2 else values[..., :3]
-            return torch.from_numpy(values.transpose(2, 0, 1).copy())
+            return _middle_square(torch.from_numpy(values.transpose(2, 0, 1).copy()))
     raise Unavailable(f"{file}: expected in the package {WHEEL} or in FOLDER/{WHEEL}; install it")
+
+
+def _middle_square(picture: Tensor) -> Tensor:
+    """The middle of a picture (C, H, W), as large as its shorter side."""
+    height, width = picture.shape[1:]
+    side = min(height, width)
+    top, left = (height - side) // 2, (width - side) // 2
+    return picture[:, top : top + side, left : left + side]
 
 
 def random_fields(count: int, size: int, generator: torch.Generator, folder: Folder) -> Originals:

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
-from benchmarks.planted.contents import Content, content_named
+from benchmarks.planted.contents import Content
+from benchmarks.planted.development_contents import content_named
 from benchmarks.planted.originals import Folder, Originals
 from benchmarks.planted.truth import FINITE
 from torch import Tensor
@@ -22,7 +23,7 @@ from symmetries.groups.colour import Colour
 
 POINTS_AT_ONCE = 2**22
 WINDOW = 0.95  # radius of the round window, in half-images
-_LINEAR = ("zoom", "scale_x", "scale_y", "shear")
+TAIL = 1.6449  # standard deviations to either side that hold 90 % of a normal law
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ def plant(
     transformation: Mapping[str, float],
     seed: int | str,
     folder: Folder = None,
+    law: str = "uniform",
 ) -> Planted:
     """Pictures of a content with transformations planted into them.
 
@@ -66,6 +68,7 @@ def plant(
             the share of mirrored pictures.
         seed: of everything that is drawn: a number, or any text.
         folder: data files of named sets.
+        law: of the continuous parameters, see :func:`draw_planted`.
 
     Example:
         >>> found = plant("letters", 16, 4, {"rotation": 0.5}, seed=0)
@@ -74,7 +77,7 @@ def plant(
     """
     kind = content_named(content)
     source = kind.make(count, size, seeded("originals", content, seed), folder)
-    planted = draw_planted(transformation, count, seeded("planted", content, seed))
+    planted = draw_planted(transformation, count, seeded("planted", content, seed), law)
     natural = draw_natural(kind, count, seeded("natural", content, seed))
     total = dict(planted)
     for name, values in natural.items():
@@ -85,17 +88,40 @@ def plant(
         at = torch.arange(start, min(count, start + chunk))
         moved = moved_pictures(source, at, kind, size, {n: v[at] for n, v in total.items()})
         images[at] = moved
+    if kind.finish is not None:
+        images = kind.finish(images, seeded("finish", content, seed))
     return Planted(images, source.labels, planted, natural)
 
 
 def draw_planted(
-    transformation: Mapping[str, float], count: int, generator: torch.Generator
+    transformation: Mapping[str, float],
+    count: int,
+    generator: torch.Generator,
+    law: str = "uniform",
 ) -> dict[str, Tensor]:
-    """One value for each picture and parameter: uniform, or for flips 0 and 1."""
+    """One value for each picture and parameter; for flips 0 and 1.
+
+    Args:
+        transformation: for each parameter h, or the share of mirrored pictures.
+        count: of pictures.
+        generator: source of randomness.
+        law: "uniform" within h to either side; "normal", with 90 % within h; "one-sided", uniform
+            from 0 to h; or "two modes", each uniform within h / 4 of h and of -h.
+    """
     drawn = {}
     for name, half in sorted(transformation.items()):
         unit = torch.rand(count, generator=generator)
-        drawn[name] = (unit < half).float() if name in FINITE else half * (2 * unit - 1)
+        if name in FINITE:
+            drawn[name] = (unit < half).float()
+        elif law == "normal":
+            drawn[name] = half / TAIL * torch.randn(count, generator=generator)
+        elif law == "one-sided":
+            drawn[name] = half * unit
+        elif law == "two modes":
+            side = 2.0 * torch.randint(2, (count,), generator=generator) - 1
+            drawn[name] = half * (side + (2 * unit - 1) / 4)
+        else:
+            drawn[name] = half * (2 * unit - 1)
     return drawn
 
 

@@ -16,6 +16,7 @@ import random
 import time
 import traceback
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,9 @@ def main() -> None:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--method", required=True, choices=NAMES)
-    parser.add_argument("--cells", default="small", help="all, small, development, or ids")
+    parser.add_argument(
+        "--cells", default="small", help="all, small, ids; development, development:ids"
+    )
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--budget", type=float, default=float("inf"), help="seconds")
     parser.add_argument("--workers", type=int, default=1, help="processes, of one thread each")
@@ -47,8 +50,9 @@ def main() -> None:
     parser.add_argument("--data", help="folder of data files; else $SYMMETRIES_DATA")
     options = parser.parse_args()
     out = options.out or RESULTS / f"{options.method}-{options.device}.json"
-    if options.cells == "development":
+    if options.cells.startswith("development"):
         cells, digest = development.cells()
+        cells = design.choose(cells, options.cells.partition(":")[2] or "all")
     else:
         whole, digest = design.load()
         cells = design.choose(whole["cells"], options.cells)
@@ -75,7 +79,7 @@ def begin(name: str, digest: str, out: Path) -> Results:
         if getattr(so_far, field) != expected:
             got = getattr(so_far, field)
             raise ValueError(f"{out}: {field}: expected {expected}, got {got}; use another --out")
-    return so_far.model_copy(update={"runs": (*so_far.runs, made_by())})
+    return replace(so_far, runs=(*so_far.runs, made_by()))
 
 
 def run(
@@ -144,9 +148,9 @@ def fit_cell(
     made: dict[str, Any] = {"id": cell["id"], "run": run_number}
     seconds = processor = 0.0
     try:
-        pictures = plant(
-            cell["content"], cell["size"], cell["count"], cell["planted"], cell["id"], folder
-        )
+        law = cell.get("law", "uniform")
+        what = (cell["content"], cell["size"], cell["count"], cell["planted"], cell["id"])
+        pictures = plant(*what, folder, law)
         images = ImageSet(pictures.images, pictures.labels, cell["content"])
         start, worked = time.perf_counter(), time.process_time()
         try:

@@ -31,9 +31,10 @@ def draw(folder: Path) -> list[Path]:
         _saliency_beside(arrays, folder / "figure1.png"),
         _latent(arrays, folder / "figure2.png"),
         _aligned(arrays, folder / "figure3.png"),
-        _drift(results["drift"], folder / "figure4.png"),
-        _spectrum(results["table"], folder / "figure5.png"),
+        _drift(results.get("plain", {}).get("drift") or results["drift"], folder / "figure4.png"),
     ]
+    if any("IR" in rows for rows in results["table"].values()):
+        written.append(_spectrum(results["table"], folder / "figure5.png"))
     if "plain" in results:
         written.append(_penalty(results["plain"]["table"], folder / "penalty.png"))
     return written

@@ -30,7 +30,8 @@ from symmetries._utils.provenance import provenance
 TABLE = ("WT", "DA", "IR")
 EXTRA = ("IR-free", "IR-random", "NLI-random", "NLI-centred", "DI-random")
 PLAIN = ("WT-plain", "DA-plain", *(f"IR-nu-{nu:g}" for nu in WEIGHTS))
-PARTS = ("table", "drift", "spectrum", "plain")
+PARTS = ("table", "drift", "spectrum", "plain", "figures")
+CHOSEN = {"r4": "IR-nu-10", "t3": "IR-nu-300"}  # on held-out images, among PLAIN
 
 
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
@@ -55,7 +56,8 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     arrays: dict[str, Any] = {}
     for group in options.groups:
         rows = results["table"].setdefault(group, {})
-        todo = [name for name in options.methods or _names(options.parts) if name not in rows]
+        names = options.methods or _names(options.parts, group)
+        todo = [name for name in names if name not in rows]
         if not todo:
             print(f"{group}: in the results", flush=True)
             continue
@@ -64,7 +66,9 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
         for name, fitted in fits.items():
             rows[name] = table_row(task, fitted, options.examples, options.ig_steps)
             _say(group, name, rows[name])
-        if "drift" in options.parts:
+        if "figures" in options.parts:  # of the networks as published
+            fits = dict(zip(TABLE, fits.values(), strict=True))
+        if {"drift", "figures"} & {*options.parts}:
             results["drift"][group] = {
                 name: drift(task, fits[name], options.drift_examples, options.ig_steps)
                 for name in TABLE
@@ -77,7 +81,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
         here = {"threads": torch.get_num_threads(), "command": results["command"]}
         results["environment"] = provenance(device) | here
         _write(options.out, results, arrays)
-    if "drift" in options.parts:
+    if {"drift", "figures"} & {*options.parts}:
         _draw(options.out)
     return results
 
@@ -95,7 +99,7 @@ def _command(arguments: list[str]) -> str:
 def _known(options: argparse.Namespace) -> dict[str, Any]:
     """Rows that the folder holds already, made with the same settings; figures need all of them."""
     file = options.out / "results.json"
-    if {"drift", "spectrum"} & {*options.parts} or not file.exists():
+    if {"drift", "spectrum", "figures"} & {*options.parts} or not file.exists():
         return {}
     found = json.loads(file.read_text())
     same = ("quick", "seeds", "steps", "batch_size", "check_every", "examples", "ig_steps")
@@ -131,15 +135,17 @@ def _fit_all(
     return {name: fits[name] for name in names}
 
 
-def _names(parts: list[str]) -> tuple[str, ...]:
+def _names(parts: list[str], group: str) -> tuple[str, ...]:
     """Methods that the parts of a run need."""
+    if parts == ["figures"]:
+        return ("WT-plain", "DA-plain", CHOSEN[group])
     names = () if parts == ["plain"] else TABLE
     names += EXTRA if "spectrum" in parts else ()
     return names + (PLAIN if "plain" in parts else ())
 
 
 def _paper(group: str, options: argparse.Namespace, device: torch.device) -> Task:
-    return paper_task(group, options.folder, device, "drift" in options.parts)
+    return paper_task(group, options.folder, device, bool({"drift", "figures"} & {*options.parts}))
 
 
 def _say(group: str, name: str, row: dict[str, Any]) -> None:
@@ -178,7 +184,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--draw", action="store_true", help="only draw what --out holds")
     parser.add_argument("--groups", nargs="+", default=["r4", "t3"], choices=["r4", "t3"])
-    parser.add_argument("--parts", nargs="+", default=list(PARTS[:-1]), choices=PARTS)
+    parser.add_argument("--parts", nargs="+", default=list(PARTS[:3]), choices=PARTS)
     parser.add_argument("--methods", nargs="+", choices=METHODS, help="others than these parts'")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3])
     parser.add_argument("--steps", type=int, default=5860, help="300 epochs")

@@ -79,6 +79,7 @@ def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--vae-batch", type=int, default=512)
     parser.add_argument("--symmetry-steps", type=int, nargs=2, default=(12_000, 5000))
     parser.add_argument("--small", action="store_true", help="MNIST at 14 x 14, minutes on a CPU")
+    parser.add_argument("--limit", type=float, help="begin no joint model that ends later, seconds")
     parser.add_argument("--alone", action="store_true", help="nothing else is on the GPU")
     parser.add_argument("--quick", action="store_true", help="small digits, two minutes on a CPU")
     parser.add_argument("--figures", action="store_true", help="draw at the end")

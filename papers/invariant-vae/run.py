@@ -172,9 +172,14 @@ def rotations(part: str, arguments: argparse.Namespace, results: Results) -> Any
         source = "mnist-alike"
     count = 2000 if source in SETS else 100
     planted = [a for a in arguments.added if a][:1] if part == "affine" else arguments.added
+    begin, longest = time.perf_counter(), 0.0
     for seed, added in itertools.product(seeds_of(arguments), planted):
         key = {"part": part, "steps": config.training.steps, "added": float(added), "seed": seed}
         if results.has(key):
+            continue
+        began = time.perf_counter()
+        if arguments.limit and began - begin + longest > arguments.limit:
+            joint.stamp(begin, f"no time for {key}")
             continue
         upright = f"rotation-{arguments.base or config.training.steps}-0.0-{seed}.npz"
         base = joint.stored_angles(arguments.out / upright)
@@ -188,6 +193,7 @@ def rotations(part: str, arguments: argparse.Namespace, results: Results) -> Any
         )
         row = row | key | {"group": group, "source": source, "config": config.to_dict()}
         results.add(row, arrays)
+        longest = max(longest, time.perf_counter() - began)
         yield row
 
 

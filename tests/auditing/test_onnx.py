@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 
 from symmetries.analysis import audit
-from symmetries.auditing import audit_model
+from symmetries.auditing import audit_model, layer_contributions
 from symmetries.auditing.onnx_check import constant_inputs, parse_inputs
 from symmetries.auditing.onnx_graph import OnnxGraph, OnnxSession, load_onnx
 from symmetries.auditing.onnx_operators import OPERATORS
@@ -300,6 +300,45 @@ def test_a_network_has_gradients_and_layers(tmp_path):
     assert found.saliency_similarity is not None
     assert found.sensitivity.mean > 0
     assert [row.name for row in found.layers] == ["flat", "hidden_layer", "Relu", "Gemm"]
+
+
+@pytest.mark.parametrize("group", ["c4", "rotation"])
+@pytest.mark.parametrize("broken", ["filter", "positions"])
+def test_weights_do_not_move_along_with_the_images(tmp_path, broken, group):
+    """Nodes take weights as inputs: a filter of one direction and a table of positions are named.
+
+    Four filters, as many as the examples that are looked at.
+    """
+    filters = np.zeros((4, 1, 3, 3), np.float32)
+    filters[:, 0, 1, 1] = 1
+    table = np.zeros((1, 4, 24, 24), np.float32)
+    if broken == "filter":
+        filters[:, 0, 1, 2] = -1
+    else:
+        table[:] = np.linspace(-0.5, 0.5, 24)
+    save(
+        tmp_path / "net.onnx",
+        [
+            helper.make_node("Conv", ["x", "w"], ["c"], name="filter", pads=[1, 1, 1, 1]),
+            helper.make_node("Sigmoid", ["c"], ["s"], name="first"),
+            helper.make_node("Add", ["s", "p"], ["a"], name="positions"),
+            helper.make_node("Sigmoid", ["a"], ["t"], name="second"),
+            helper.make_node("GlobalAveragePool", ["t"], ["g"], name="pool"),
+            helper.make_node("Flatten", ["g"], ["y"], name="flat"),
+        ],
+        {"w": filters, "p": table},
+        shape=("N", 1, 24, 24),
+    )
+    small = torch.zeros(6, 1, 6, 6)
+    small[..., 2:4, 2:4] = torch.rand(6, 1, 2, 2, generator=torch.Generator().manual_seed(0))
+    x = nn.functional.interpolate(small, (24, 24), mode="bicubic")
+    model, problem = load_onnx(tmp_path / "net.onnx", x)
+    assert problem is None
+    added = {name: one[0] for name, one in layer_contributions(model, x, group).items()}
+    assert set(added) == {"filter", "first", "positions", "second", "pool", "flat"}
+    assert max(added, key=added.get) == broken
+    if group == "c4":
+        assert all(value < 1e-6 for name, value in added.items() if name != broken)
 
 
 def test_a_fixed_number_of_images_is_no_obstacle(tmp_path):

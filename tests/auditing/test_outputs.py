@@ -8,8 +8,10 @@ import torch
 from torch import nn
 
 from symmetries.actions import NodeAction, PermutationAction, PointAction
-from symmetries.auditing import audit_model
+from symmetries.auditing import audit_model, layer_equivariance
 from symmetries.auditing.boxes import match_boxes, overlaps
+from symmetries.auditing.elements import make_moves
+from symmetries.auditing.representations import representation
 from symmetries.auditing.sequences import edit_distance, read_sequences
 from symmetries.groups import O3, SE3, SO3, Cyclic, Permutation
 
@@ -124,6 +126,86 @@ class _Gradient(nn.Module):
 
     def forward(self, x):
         return x + torch.linspace(0, 1, x.shape[-1], dtype=x.dtype)
+
+
+def test_maps_over_volumes_against_a_turn_by_hand():
+    """A quarter turn about z turns the last two axes; a ramp along x stays where it is."""
+    x = torch.rand(3, 1, 6, 6, 6, generator=torch.Generator().manual_seed(0), dtype=F64)
+    ramp = torch.linspace(0, 1, 6, dtype=F64)
+    moves = make_moves("so3", x, samples=1)
+    quarter = SO3().exp(torch.tensor([0.0, 0.0, math.pi / 2], dtype=F64))
+    still, moved = x + ramp, x.rot90(1, (3, 4)) + ramp
+    found = representation("map").compare(moves, quarter, still, moved, x)
+    expected = still.rot90(1, (3, 4))
+    error = (expected - moved).flatten(1).norm(dim=1) / expected.flatten(1).norm(dim=1)
+    torch.testing.assert_close(found["relative_error"], error)
+    inner = (..., slice(1, 5), slice(1, 5), slice(1, 5))
+    a, b = expected[inner].flatten(1), moved[inner].flatten(1)
+    torch.testing.assert_close(found["relative_error_inside"], (a - b).norm(dim=1) / a.norm(dim=1))
+    smooth = nn.functional.interpolate(x, (12, 12, 12), mode="trilinear")
+    assert quick(lambda x: x.square(), smooth, "so3").output == "map"  # found by its shape
+    good, bad = (
+        quick(model, smooth, "so3", half_width=0.3).measures["relative_error_inside"].mean
+        for model in (lambda x: 2 * x, lambda x: 2 * x + torch.linspace(0, 1, 12, dtype=F64))
+    )
+    assert good < 1e-9 < 0.02 < bad
+
+
+def test_layers_over_volumes_move_along():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv3d(1, 2, 1), nn.ReLU(), nn.Flatten(), nn.Linear(432, 3)).double()
+    x = torch.rand(4, 1, 6, 6, 6, dtype=F64)
+    rows = {row.name: row for row in layer_equivariance(net, x, SO3(), half_width=0.2)}
+    assert rows["0"].law == rows["1"].law == "equivariance"
+    assert rows["0"].error is not None
+
+
+def brightest(x):
+    """Column and row of the brightest pixel, (N, 1, 2)."""
+    place = x[:, 0].flatten(1).argmax(1)
+    return torch.stack((place % x.shape[-1], place // x.shape[-1]), -1)[:, None].to(x.dtype)
+
+
+@pytest.mark.parametrize("size", [(9, 9), (8, 8), (7, 10)])
+def test_keypoints_are_pixels_and_move_along(size):
+    """Where the brightest pixel goes is read off the moved picture itself."""
+    x = torch.zeros(5, 1, *size, dtype=F64)
+    for i, (row, column) in enumerate(((3, 3), (4, 5), (2, 4), (5, 3), (3, 6))):
+        x[i, 0, row, column] = 1
+    group = "d4" if size[0] == size[1] else "flip_x"
+    assert quick(brightest, x, group, "points").measures["absolute_error"].mean < 1e-12
+    fixed = lambda x: brightest(x) * 0 + torch.tensor([2.0, 3.0], dtype=F64)  # noqa: E731
+    found = quick(fixed, x, "flip_x", "points").measures
+    expected = abs((size[1] - 1 - 2) - 2)  # the mirrored column, against the same column
+    assert found["absolute_error"].mean == pytest.approx(expected)
+    assert found["error_of_side"].mean == pytest.approx(expected / max(size))
+    stays = quick(lambda x: brightest(x[:, :1]), x.expand(-1, 3, -1, -1), "hue", "points")
+    assert stays.measures["absolute_error"].mean == 0
+
+
+def test_keypoints_that_leave_the_frame_do_not_count():
+    x = pictures(2)
+    moves = make_moves("shift_x", x, samples=1)
+    left = moves.action.group.exp(torch.tensor([-0.5], dtype=F64))  # by two of eight pixels
+    still = torch.tensor([[[0.0, 4.0], [4.0, 4.0]], [[0.0, 4.0], [1.0, 4.0]]], dtype=F64)
+    moved = torch.tensor([[[7.0, 7.0], [2.0, 4.0]], [[-2.0, 5.0], [-1.0, 7.0]]], dtype=F64)
+    found = representation("points").compare(moves, left, still, moved, x)
+    assert found["absolute_error"].tolist() == pytest.approx([0.0, 2.0])  # of the second, all left
+    assert found["largest_error"].tolist() == pytest.approx([0.0, 3.0])
+
+
+def test_points_of_space_move_along():
+    x = points(12)
+    middle = lambda x: x.mean(1)  # noqa: E731
+    assert quick(middle, x, SE3(), "points").measures["absolute_error"].mean < 1e-12
+    assert quick(middle, x, SE3(), "vector").measures["absolute_error"].mean > 0.1
+    with pytest.raises(ValueError, match="output: expected points"):
+        quick(lambda x: x[:, 0, :2], x, SO3(), "points")
+
+
+def test_a_law_of_another_shape_is_refused():
+    with pytest.raises(ValueError, match=r"output: expected act.element, output. of the output's"):
+        quick(lambda x: x.mean((2, 3)), pictures(c=3), "c4", lambda element, y: y[:, :1])
 
 
 def test_only_the_border_breaks():
@@ -305,3 +387,22 @@ def test_a_quarter_turn_of_a_vector_of_the_plane():
     assert quick(centre, x, Cyclic(4), "vector").measures["absolute_error"].mean < 1e-12
     assert PointAction(Cyclic(4))(torch.tensor(1), centre(x)).shape == (6, 2)
     assert math.isfinite(quick(centre, x, "d4", "vector").measures["relative_error"].mean)
+
+
+def test_tokens_are_whole_numbers():
+    """A bag of words stays when it is reversed; the word in front does not."""
+    torch.manual_seed(0)
+    words = nn.Embedding(9, 4)
+    tokens = torch.randint(0, 9, (20, 6), generator=torch.Generator().manual_seed(0))
+    bag = nn.Sequential(words, nn.Flatten(1), nn.Unflatten(1, (6, 4)))
+    assert quick(lambda x: bag(x).sum(1), tokens, "flip_x").logit_invariance.mean < 1e-10
+    first = quick(lambda x: bag(x)[:, 0], tokens, "flip_x").logit_invariance.mean
+    ends = words.weight.detach()[tokens[:, [0, -1]]]
+    assert first == pytest.approx(float((ends[:, 0] - ends[:, 1]).square().sum(1).mean() / 2))
+    with pytest.raises(ValueError, match="x: expected floating-point"):
+        quick(lambda x: bag(x)[:, 0], tokens, "so3")
+
+
+def test_graphs_and_sets_are_told_apart():
+    with pytest.raises(ValueError, match="group: expected an action on sets or on graphs"):
+        quick(lambda a: a.sum(1), torch.rand(5, 4, 4), "s4")

@@ -1,6 +1,7 @@
 """Scores of made-up answers are those that are computed by hand, and silent errors are counted."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -224,12 +225,12 @@ def test_processes_fit_cells_side_by_side(tmp_path):
 
 def test_files_of_one_method_are_joined_and_rows_keep_their_runs():
     first = Results(method="m", design="d", runs=({"commit": "a"},), rows=(row(rotation()),))
-    later = row(rotation(width=1.0)).model_copy(update={"id": "two"})
+    later = replace(row(rotation(width=1.0)), id="two")
     second = Results(method="m", design="d", runs=({"commit": "b"},), rows=(later,))
     both = first.joined(second)
     assert [(r.id, both.runs[r.run]["commit"]) for r in both.rows] == [("one", "a"), ("two", "b")]
     with pytest.raises(ValueError, match="same method and design"):
-        first.joined(second.model_copy(update={"design": "another"}))
+        first.joined(replace(second, design="another"))
 
 
 def test_stored_commands_name_no_folder_of_a_machine(monkeypatch):

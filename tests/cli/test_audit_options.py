@@ -60,7 +60,7 @@ def test_examples_mean_what_they_say(run, tmp_path, colours, recwarn):
     run("audit", *colours, "--fast", "--examples", 12)
     assert found_in(tmp_path).examples == 12
     more = run("audit", *colours, "--fast", "--examples", 1000, "--overwrite")
-    assert "1,000 images were asked for, there are 30" in more.stderr
+    assert "1,000 images were requested, there are 30" in more.stderr
     assert found_in(tmp_path).examples == 30
 
 

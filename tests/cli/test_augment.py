@@ -91,6 +91,13 @@ def test_the_same_seed_gives_the_same_copies(run, tmp_path, model):
     assert np.array_equal(first, second)
 
 
+@pytest.mark.parametrize("model", ["orbit"], indirect=True)
+def test_an_orbit_posterior_computes_in_single_precision_only(run, model):
+    result = run("augment", model, "digits", "--out", "a.npz", "--precision", "64-true")
+    assert result.exit_code == 3
+    assert "precision: expected 32-true for an orbit posterior, got '64-true'" in result.stderr
+
+
 def test_presets_refine_prototypes(run, tmp_path, tiny):
     model = SymmetryModel("rotation", (1, 8, 8), tiny)
     generator = torch.Generator().manual_seed(0)

@@ -42,7 +42,7 @@ def test_it_writes_the_numbers_the_page_and_the_model(run, tiny, tmp_path, pictu
         "discover", pictures, "--group", "rotation,translation", "--out", "out", "--seed", 3
     )
     assert result.exit_code == 0, result.output
-    assert "told from" in result.stdout
+    assert "pictures used" in result.stdout
     assert "wrote out/model" in result.stdout
     numbers = SymmetryResult.load(tmp_path / "out" / "symmetries.json")
     assert (numbers.group, numbers.method) == ("shift_x,shift_y,rotation", "orbit")

@@ -96,3 +96,30 @@ def test_a_text_with_the_ending_of_an_archive_is_refused_in_our_words(tmp_path):
     with pytest.raises(ValueError, match=r"a readable \.npz file") as refused:
         symmetries.generators(tmp_path / "text.npz")
     assert "pickle" not in str(refused.value)
+
+
+def test_pictures_are_moved_by_planar_fields(monkeypatch):
+    rng = np.random.default_rng(0)
+    axis = (np.arange(24) - 11.5) / 12
+    y, x = np.meshgrid(-axis, axis, indexing="ij")
+    places = rng.uniform(-0.5, 0.5, size=(300, 3, 2, 1, 1))
+    dots = np.exp(-((x - places[:, :, 0]) ** 2 + (y - places[:, :, 1]) ** 2) / 0.05).sum(1)
+    np.savez("pictures.npz", images=(255 * dots / 3).clip(0, 255).astype(np.uint8))
+    Path("ink.py").write_text(
+        "import torch\n"
+        "def net(x):\n"
+        "    a = (torch.arange(24, dtype=x.dtype) - 11.5) / 12\n"
+        "    r = (a[:, None] ** 2 + a**2).sqrt()\n"
+        "    return torch.stack([(x * torch.exp(-((r - k) ** 2) / 0.05)).sum((1, 2, 3))\n"
+        "                        for k in (0.2, 0.5, 0.8)], 1)\n"
+    )
+    monkeypatch.syspath_prepend(".")
+    done = run("pictures.npz", "--model", "ink:net", "--out", "one")
+    assert done.exit_code == 0, done.output
+    result = GeneratorResult.load("one/generators.json")
+    assert (result.name, result.dimension) == ("so(2)", (1, 1))
+    assert "rotation" in done.output
+    assert "rotation" in Path("one/report.html").read_text()
+    refused = run("pictures.npz", "--model", "ink:net", "--degree", "3")
+    assert refused.exit_code != 0
+    assert "nothing for pictures" in " ".join(refused.output.split())

@@ -213,7 +213,7 @@ def test_any_backbone_reads_pictures():
 def test_a_frozen_backbone_stays_as_it_is():
     def frozen():
         torch.manual_seed(3)
-        net = nn.Sequential(nn.Conv2d(1, 8, 5, 2), nn.ReLU(), nn.Flatten())
+        net = nn.Sequential(nn.Conv2d(1, 8, 5, 2), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten())
         return net.requires_grad_(False)
 
     images = hooks(150, 40)
@@ -243,6 +243,7 @@ def test_small_and_oblong_pictures_are_read(shape):
         (torch.zeros(100, 1, 16, 16), "100 of 100 of one colour"),
         (torch.rand(1, 1, 16, 16).repeat(100, 1, 1, 1), "1 different ones of 100"),
         (torch.rand(2, 1, 16, 16), "2 different ones of 2"),
+        (0.25 + 1e-5 * torch.rand(100, 1, 16, 16), "1 different ones of 100"),
         (torch.rand(100, 1, 16, 15), "shape"),
         (torch.rand(100, 1, 16, 16) * math.nan, "finite"),
         (torch.rand(100, 1, 16, 16) * 255, "values in"),

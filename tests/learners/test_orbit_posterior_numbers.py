@@ -6,7 +6,7 @@ from torch.func import functional_call
 
 from symmetries._utils.per_example_random import ExampleGenerator
 from symmetries.learners.orbit_posterior import OrbitPosterior
-from symmetries.learners.orbit_posterior.numbers import RowNumbers, picture_numbers
+from symmetries.learners.orbit_posterior.numbers import DIGITS, RowNumbers, picture_numbers
 
 
 def test_numbers_of_rows_are_uniform_normal_and_unrelated():
@@ -20,6 +20,14 @@ def test_numbers_of_rows_are_uniform_normal_and_unrelated():
     every = torch.cat((unit, normal, RowNumbers(torch.arange(20_000) + 1).rand(20_000, 3)), 1)
     related = torch.corrcoef(every.T) - torch.eye(9)
     assert float(related.abs().max()) < 4.5 / 20_000**0.5
+
+
+@pytest.mark.parametrize("bits", [0, 2**DIGITS - 1])
+def test_the_rarest_numbers_are_finite(monkeypatch, bits):
+    numbers = RowNumbers(torch.arange(2))
+    monkeypatch.setattr(numbers, "_bits", lambda shape: torch.full(shape, float(bits)))
+    assert bool((numbers.rand(2, 3) < 1).all())
+    assert 5 < float(numbers.randn(2, 3).abs().max()) < 6
 
 
 def test_numbers_of_pictures_differ_by_seed_and_by_picture():
@@ -78,7 +86,8 @@ def test_a_step_mixes_no_devices(group):
     colours = 3 if group == "hue" else 1
     model = OrbitPosterior(group, (colours, 12, 12), "quick")
     numbers = MetaNumbers()
-    weights = {name: value.to("meta") for name, value in model.state_dict().items()}
+    every = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    weights = {name: value.to("meta") for name, value in every.items()}
     x = torch.rand(8, colours, 12, 12, device="meta")
     u = model.chart.draw(numbers.rand(8, len(model.chart.coordinates)))
     loss = functional_call(

@@ -1,4 +1,4 @@
-"""From data, a learner or an audit to a result: what the commands and Python share."""
+"""Functions from data, a learner or an audit to a result, used by the commands and from Python."""
 
 from typing import TYPE_CHECKING
 

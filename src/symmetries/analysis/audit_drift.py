@@ -1,4 +1,4 @@
-"""The measures of an audit on the way to other data."""
+"""Measures of an audit on data that drift from one set to another."""
 
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ BETAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 def drift_points(
     subject: "Subject", other: ImageSet, preset: str, steps: int, seed: int
 ) -> tuple[DriftPoint, ...]:
-    """The measures as the images are blended into others of the same classes.
+    """Return the measures while images are blended into others of the same classes.
 
     Args:
         subject: what is measured.

@@ -63,7 +63,7 @@ def draw_audit(
 
 
 def few_for_curves(group: Group[Any], passes: int) -> int:
-    """How many images curves may be means of, if they may take a twentieth of so many passes."""
+    """Return how many images the curves may average, within a twentieth of the given passes."""
     finite = isinstance(group, FiniteGroup)
     steps = len(group.elements()) if finite else STEPS * group.dim
     return max(EXAMPLES, passes // (20 * steps))

@@ -1,4 +1,4 @@
-"""What to say about the time that an audit takes, before it begins."""
+"""Estimate of the time that an audit takes, shown before it begins."""
 
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ LONG = 10.0  # seconds from which on the expected time is said
 
 
 def expected_time(subject: "Subject", closely: int | None, steps: int) -> str:
-    """How long the measures take, and what can be left out; empty if it is not long.
+    """Return how long the measures take and which can be left out; empty if the time is short.
 
     Args:
         subject: what is measured.

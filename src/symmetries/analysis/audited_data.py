@@ -1,4 +1,4 @@
-"""Which images an audit looks at: all of them, unless the model has seen some."""
+"""Choice of the images of an audit: all of them, except those the model was trained on."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ HELD_OUT = "the model was fitted here: measured on the fifth of the data that fi
 def audited_images(
     model: object, data: Readable, **reading: Unpack[Reading]
 ) -> tuple[ImageSet, tuple[str, ...]]:
-    """The images to audit a model on, and what to say about the choice.
+    """Return the images to audit a model on, and notes about the choice.
 
     The test split where the data has one; the fifth that ``fit`` holds out where the model was
     fitted here on this data; else all images. Data in memory is taken as it is.
@@ -32,7 +32,14 @@ def audited_images(
     """
     if not isinstance(data, str | Path):
         size = reading.get("size")
-        images = as_image_set(data, in_place=True)
+        try:
+            images = as_image_set(data, in_place=True)
+        except ValueError as error:
+            if "values in [0, 1]" not in str(error):
+                raise
+            remedy = "give images as they were before normalisation, and normalize= (imagenet, or "
+            remedy += "mean/std); symmetries.audit_model takes inputs of any values"
+            raise ValueError(f"{str(error).partition(';')[0]}; {remedy}") from error
         return (images if size is None else read_images(images, **reading)), ()
     if has_test_split(str(data)):
         return read_images(data, "test", **reading), ("measured on the test split",)
@@ -47,19 +54,19 @@ def audited_images(
 
 
 def choose_images(images: ImageSet, examples: int | None) -> tuple[ImageSet, tuple[str, ...]]:
-    """At most so many images, spread evenly over all; says so if there are fewer than asked for."""
+    """Return at most ``examples`` evenly spaced images, and a note if there are fewer."""
     if len(images) < 2:
         raise invalid("data", "at least 2 images", len(images), "one gives no standard error")
     if examples is None or examples == len(images):
         return images, ()
     if examples > len(images):
-        return images, (f"{examples:,} images were asked for, there are {len(images):,}",)
+        return images, (f"{examples:,} images were requested, there are {len(images):,}",)
     note = f"measured on {examples:,} of {len(images):,} images, spread evenly over them"
     return images.subset(spread_indices(len(images), examples)), (note,)
 
 
 def with_labels(images: ImageSet, labels: tuple[int, ...]) -> tuple[ImageSet, tuple[str, ...]]:
-    """The images whose label is among these, with its position there as their label."""
+    """Return the images with one of these labels, relabelled by its position in the list."""
     if images.labels is None:
         return images, ()
     match = images.labels[:, None] == torch.tensor(labels)
@@ -82,7 +89,7 @@ def with_labels(images: ImageSet, labels: tuple[int, ...]) -> tuple[ImageSet, tu
 
 
 def _fitted_here(model: object) -> FitResult | bool:
-    """The result of the fit that made a model; True if it was fitted, but that is not known."""
+    """Return the result of the fit that made a model; True if it was fitted by an unknown run."""
     if isinstance(model, InvariantClassifier | RelaxedClassifier):
         return True
     if not isinstance(model, str | Path) or not Path(model).expanduser().is_dir():

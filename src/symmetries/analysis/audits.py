@@ -17,7 +17,7 @@ from symmetries.analysis.audit_time import expected_time
 from symmetries.analysis.audited_data import audited_images, choose_images, with_labels
 from symmetries.analysis.classifiers import Classifier
 from symmetries.analysis.inputs import Readable, resolve_background
-from symmetries.analysis.parts import Over, in_parts
+from symmetries.analysis.parts import Over, in_parts, to_device
 from symmetries.analysis.preprocessing import make_preprocessing
 from symmetries.analysis.progress import progress_bar, say_to_stderr
 from symmetries.analysis.provenance import Call, summary_in_background
@@ -39,7 +39,7 @@ GPU_PART = 250  # small batches leave a GPU idle
 # Images that are looked at closely, and steps of the integrated gradients.
 PRESETS = {"quick": (200, 20), "default": (500, 50), "paper": (None, 50)}
 FAST = 30  # images for resampling alone, if only outputs are measured
-OUTPUTS_ONLY = "outputs only: saliency, sensitivity and layers were not asked for"
+OUTPUTS_ONLY = "outputs only: saliency, sensitivity and layers were not requested"
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,9 @@ def audit(
         range: how far a continuous group goes, "rotation=10,shift=2px", in degrees, pixels and
             factors; its bounds by default. The result records it.
         output: what the model gives: "logits", "probabilities", "embedding", "map", "boxes",
-            "scalar", "vector", "energy", "sequence" or "ctc", "NAME:KIND" for one of several
-            outputs, or how it moves; None to find out. See :func:`symmetries.auditing.audit_model`.
+            "points", "scalar", "vector", "energy", "sequence" or "ctc", "NAME:KIND" for one of
+            several outputs, or how it moves; None to find out. See
+            :func:`symmetries.auditing.audit_model`.
         inputs: of an ONNX file with several: the others by name, "scale=1,sr=16000" or a mapping.
         fast: measure outputs only.
         drift_to: other images of the same classes; also measure while blending into them.
@@ -195,7 +196,7 @@ def prepare_audit(
     """Load the model and choose the images; raise early if they do not fit each other.
 
     Arguments are those of :func:`audit`, but ``images`` are read, ``examples`` None is all of them,
-    ``notes`` are about their choice, and ``say`` is told about a background that was found.
+    ``notes`` are about their choice, and ``say`` is called with a message if a background is found.
     """
     done = preprocessing or Preprocessing()
     images, more = choose_images(images, examples)
@@ -263,7 +264,7 @@ def measure_invariance(
     }
     if model.kind in CLASSIFIERS:
         options["output"] = "logits"  # probabilities are logarithms by now
-    x = subject.images.images.to(subject.device)
+    x = to_device(subject.images.images, subject.device)
     y = subject.images.labels
     data = x if y is None else (x, y.to(subject.device))
     try:
@@ -324,7 +325,7 @@ def describe_audit(
 
 
 def _place(model: object, device: str) -> torch.device:
-    """The device by its name; for "auto" the one where a module in memory is."""
+    """Return the device by its name; "auto" is that of a module in memory."""
     if device == "auto" and isinstance(model, nn.Module):
         first = next(model.parameters(), None)
         return torch.device("cpu") if first is None else first.device

@@ -43,7 +43,7 @@ def augment(
     precision: str = "32-true",
     progress: bool = True,
 ) -> ImageSet:
-    """New natural versions of every image, labels carried along.
+    """Return new natural versions of every image, with the labels of the originals.
 
     Args:
         model: what :func:`symmetries.discover` returned, the folder that ``symmetries discover``
@@ -56,7 +56,8 @@ def augment(
             "default" twice, "paper" five times; None is "quick" on a CPU, "default" on a GPU.
         seed: of the samples.
         device: "auto", "cpu", "cuda", ...
-        precision: "32-true", "64-true", "bf16-true" or "bf16-mixed".
+        precision: of a two-stage model: "32-true", "64-true", "bf16-true" or "bf16-mixed"; an orbit
+            posterior computes in "32-true" only.
         progress: show a bar.
 
     Returns:
@@ -87,7 +88,7 @@ def load_symmetry_model(
 ) -> Learned:
     """The model of ``discover``; one that is read goes to the device.
 
-    A two-stage model computes in the precision of this name, an orbit posterior in single.
+    A two-stage model computes in the precision of this name, an orbit posterior in "32-true" only.
     """
     if isinstance(model, SymmetryResult) and model.fitted is not None:
         model = model.fitted
@@ -98,15 +99,15 @@ def load_symmetry_model(
             if found not in KINDS:
                 got, remedy = f"a model of learner {found!r}", "give what symmetries discover wrote"
                 raise invalid(str(folder), "a saved orbit posterior or symmetry model", got, remedy)
-            read = KINDS[found].load(folder, device)
-        return (
-            read
-            if isinstance(read, OrbitPosterior)
-            else read.to(DTYPES.get(precision, torch.float32))
-        )
+            model = KINDS[found].load(folder, device)
+        if isinstance(model, SymmetryModel):
+            model = model.to(DTYPES.get(precision, torch.float32))
     if not isinstance(model, OrbitPosterior | SymmetryModel):
         remedy = "give what discover returned, or the folder that it wrote"
         raise wrong_type("model", "an orbit posterior or a symmetry model", model, remedy)
+    if isinstance(model, OrbitPosterior) and precision != "32-true":
+        remedy = "leave it out: only two-stage models compute in others"
+        raise invalid("precision", "32-true for an orbit posterior", repr(precision), remedy)
     return model
 
 

@@ -48,7 +48,7 @@ def most_common_pose(eta: Tensor, bound: float, period: float | None) -> Tensor:
 
     Args:
         eta: samples.
-        bound: of the range that is looked at, [-bound, bound].
+        bound: end of the range [-bound, bound].
         period: of an angle; the ends are then neighbours.
 
     Example:

@@ -86,7 +86,7 @@ def discover(
 
 @dataclass(frozen=True)
 class Discovered:
-    """A fitted model, what it was fitted to, and what was warned of on the way."""
+    """A fitted model, its training images, and the warnings of the training."""
 
     images: ImageSet
     model: OrbitPosterior | SymmetryModel
@@ -111,7 +111,7 @@ class Discovered:
 
 @dataclass(frozen=True)
 class Discovery:
-    """How symmetries are looked for; arguments as in :func:`discover`."""
+    """Settings of a search for symmetries; arguments as in :func:`discover`."""
 
     method: str
     preset: str
@@ -133,7 +133,7 @@ class Discovery:
         Args:
             data: images, or where they are.
             group: the transformations to look for.
-            say: told about a background that was found.
+            say: called with a message if a background was found.
             reading: how data is read.
             training: of the learner's fit.
         """
@@ -159,7 +159,7 @@ class Discovery:
 
 
 def _check_same_method(method: str, out: Path) -> None:
-    """Raise an error if what there is to go on from is of the other method."""
+    """Raise an error if the checkpoint to resume from belongs to the other method."""
     if not out.is_dir():
         return
     stages = any((out / name).is_dir() for name in STAGES)

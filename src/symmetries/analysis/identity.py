@@ -1,4 +1,4 @@
-"""Digests of models, so that a run that goes on does not mix the answers of two of them."""
+"""Digests of models, so that a resumed run does not mix the outputs of two models."""
 
 import hashlib
 import sys
@@ -14,10 +14,10 @@ from symmetries.auditing.models import untouched
 def model_digest(
     name: str, call: Callable[[Tensor], Tensor] | nn.Module, images: Tensor | None = None
 ) -> str:
-    """SHA-256 of everything that is known to decide what a model answers.
+    """Return the SHA-256 of everything that is known to determine a model's outputs.
 
     That is the bytes of its files (of ``module:callable``, of the Python file), the weights of a
-    module, and the answers of a plain function, which may hold weights that nobody can see.
+    module, and the answers of a plain function, which may hold weights that cannot be read.
 
     Args:
         name: as a command takes it: a file, a folder, or ``module:callable``.

@@ -116,7 +116,7 @@ def resolve_background(images: ImageSet, fill: float | None, say: Say | None = N
     Args:
         images: that are moved.
         fill: as given; None to look for it.
-        say: told about a background that was found and is not black.
+        say: called with a message if a background was found that is not black.
     """
     if fill is not None:
         return fill
@@ -135,13 +135,13 @@ def check_labelled(images: ImageSet) -> Tensor:
 
 
 def check_content(images: ImageSet) -> None:
-    """Raise if all images are of one colour; some may be, as a class of its own, for example."""
+    """Raise an error if all images are of a single colour; some of them may be."""
     if not bool(_varied(images).any()):
         raise invalid("data", "images with some content", "constant ones only", "check the data")
 
 
 def check_pictures(images: ImageSet) -> None:
-    """Raise if these are no pictures, such as an array of points or of short signals."""
+    """Raise an error if these are not pictures, such as an array of points or of short signals."""
     height, width = images.images.shape[-2:]
     if min(height, width) < SMALLEST:
         expected = f"pictures of at least {SMALLEST} x {SMALLEST} pixels"

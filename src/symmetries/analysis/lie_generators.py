@@ -1,5 +1,6 @@
-"""The symmetries of a function of vectors that nobody named: generators, name and certificates."""
+"""Unknown symmetries of a function of vectors: generators, name and certificates."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,30 +12,31 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from symmetries._validation.checks import as_path, check_number, check_whole, invalid
+from symmetries.analysis.certified_bases import certified_basis
 from symmetries.analysis.generator_pictures import orbit_curves
+from symmetries.analysis.picture_generators import describe_picture_generators, refuse_table_options
 from symmetries.analysis.provenance import Call
-from symmetries.analysis.tables import TableData, VectorTable, read_table
+from symmetries.analysis.tables import TableData, VectorTable, nearly_dependent, read_table
+from symmetries.data.arrays import from_array
+from symmetries.data.base import ImageSet
 from symmetries.groups.matrix import MatrixGroup
-from symmetries.lie.bases import field_text, latex_matrix, rounded, scaled, simple_basis
 from symmetries.lie.certificates import (
     Certificates,
     certify_fit,
     certify_function,
-    each_level,
     split_halves,
 )
+from symmetries.lie.charts import data_chart
 from symmetries.lie.densities import choose_density_degree, fit_log_density, keeps_data
 from symmetries.lie.fields import Field
 from symmetries.lie.fitting import FitQuality, choose_degree
-from symmetries.lie.frames import ShownFrame, shown_frame
+from symmetries.lie.frames import shown_frame
 from symmetries.lie.functions import Function, fit_polynomial
 from symmetries.lie.groups import learned_group
-from symmetries.lie.names import AlgebraName, name_algebra
-from symmetries.lie.search import DEGREES, Search, search
+from symmetries.lie.search import Search, search
 from symmetries.results import RunInfo
 from symmetries.results.generators import (
     FieldDefect,
-    FieldGenerator,
     FitSummary,
     GeneratorResult,
     Law,
@@ -42,19 +44,22 @@ from symmetries.results.generators import (
 
 __all__ = ["describe_generators", "generators", "load_group"]
 
-EPSILON = 0.02
+EPSILON = 0.01  # random networks are rarely this symmetric by chance, see docs/generators.md
 MOVED = "data that is moved along the fields does not look like data that is not"
-MISFIT = "the fit misses part of the function, whose symmetries are not those of the fit"
+MISFIT = (
+    "the fit misses part of the function, whose symmetries are not those of the fit; "
+    "a trained model can be given instead"
+)
 
 
 def generators(
-    data: TableData,
+    data: TableData | ImageSet,
     y: NDArray[Any] | Tensor | None = None,
     *,
     model: Function | None = None,
     fields: str | Sequence[Field] = "affine",
     law: str | None = None,
-    epsilon: float = EPSILON,
+    epsilon: float | None = None,
     level: float = 0.95,
     degree: int | None = None,
     target: Sequence[str] = (),
@@ -63,22 +68,25 @@ def generators(
     units: NDArray[Any] | Tensor | None = None,
     seed: int = 0,
 ) -> GeneratorResult:
-    """Find the continuous symmetries of a function of vectors, name them, and say how sure that is.
+    """Find the continuous symmetries of a function of vectors, name them, and certify them.
 
     The function is ``model``, or a polynomial that is fitted to (x, y), or the velocity of the
     system that made the trajectories, or the log-density of x. A field v is a symmetry if the
     function does not change along it (a density if the flow keeps it); its defect is how much it
-    does change, relative to directions drawn at random.
+    does change, relative to directions drawn at random. Pictures are moved by planar fields, or
+    their colours by matrices; without a model the question is what keeps their distribution.
 
     Args:
-        data: x (n, d), a pair (x, y), trajectories (N, T, d), or the path of an .npz or .csv file.
+        data: x (n, d), a pair (x, y), trajectories (N, T, d), or the path of an .npz or .csv file;
+            pictures (n, C, H, W), or a set of images.
         y: outputs (n,) or (n, m).
         model: a module, or a differentiable function of torch tensors (n, d), one row at a time.
-        fields: "affine", "linear", "quadratic", "cubic", or functions from points to velocities.
+        fields: "affine", "linear", "quadratic", "cubic", or functions from points to velocities;
+            for pictures "affine", "quadratic", "cubic", "fourier" or "colour".
         law: "invariant", "equivariant" (outputs change by a linear map), "dynamics" or "density"
             (of unlabelled data, by linear or affine fields); by default "dynamics" for
             trajectories and "invariant" for tables.
-        epsilon: largest defect of what counts as a symmetry.
+        epsilon: largest defect of what counts as a symmetry; 0.01 by default, 0.1 for pictures.
         level: probability that all that is said holds.
         degree: of the polynomials; chosen on data held out by default.
         target: columns of a .csv file that are outputs.
@@ -109,8 +117,14 @@ def generators(
         degree=degree,
         seed=seed,
     )
-    table = read_table(data, y, target=target, time_step=time_step, units=units)
     info = partial(call.info, seed, torch.device("cpu"))
+    if isinstance(data, ImageSet) or getattr(data, "ndim", 0) == 4:
+        images = data if isinstance(data, ImageSet) else from_array(cast(Tensor, data))
+        refuse_table_options(
+            y=y, law=law, degree=degree, time_step=time_step, units=units, target=tuple(target)
+        )
+        return describe_picture_generators(images, model, fields, epsilon, level, seed, info)
+    table = read_table(data, y, target=target, time_step=time_step, units=units)
     return describe_generators(
         table, model, fields, law, epsilon, level, degree, seed, info, vectors
     )
@@ -154,7 +168,7 @@ def describe_generators(
     model: Function | None,
     fields: str | Sequence[Field],
     law: str | None,
-    epsilon: float,
+    epsilon: float | None,
     level: float,
     degree: int | None,
     seed: int,
@@ -162,6 +176,7 @@ def describe_generators(
     vectors: int = 1,
 ) -> GeneratorResult:
     """The result of :func:`generators` for a table; ``info`` gives what is recorded of the run."""
+    epsilon = EPSILON if epsilon is None else epsilon
     check_number(epsilon, "epsilon", 1e-12, 1)
     check_number(level, "level", 0.5, 0.9999)
     check_whole(seed, "seed", 0, 2**63 - 1)
@@ -188,9 +203,12 @@ def describe_generators(
             and not keeps_data(found, answers.theta[: answers.least], halves[1])
         ):
             answers = replace(answers, least=0, most=len(answers.spectrum), reason=MOVED)
+    doubt = nearly_dependent(table.x, table.names)
+    if doubt:
+        warnings.warn(doubt, stacklevel=3)
     names = table.names[: len(table.names) // vectors]
     frame = shown_frame(table.x.reshape(-1, len(names)), names)
-    matrices, shown, name = _generators(found, answers, frame, epsilon, level)
+    matrices, shown, name = certified_basis(found, answers, frame, epsilon, level)
     result = GeneratorResult(
         data=table.summary(found.problem.outputs),
         source=source,
@@ -214,6 +232,7 @@ def describe_generators(
         fit=None if quality is None else _summary(quality, epsilon),
         reason=answers.reason,
         coordinates=frame.note,
+        warnings=(doubt,) if doubt else (),
         run=info(),
     )
     group = learned_group(matrices) if len(matrices) else None
@@ -234,104 +253,24 @@ def _fitted(
 ) -> tuple[Search, Certificates, FitQuality]:
     """Equations, certificates and quality of polynomials fitted to the table."""
     x, y = table.x, table.y
+    hull = data_chart(x, "affine")  # polynomials of coordinates that are not independent are many
+    z = hull.coordinates(x) if hull.dim < x.shape[1] else x
     if law == "density":
         quality = choose_density_degree(x, halves[0], degree)
     elif y is None:
         remedy = 'give y=..., target=... or model=..., or law="density" for the distribution of x'
         raise invalid("y", "outputs, or a model", "neither", remedy)
     else:
-        quality = choose_degree(x, y, halves[0], degree, table.units)
+        quality = choose_degree(z, y, halves[0], degree, table.units)
 
     def fit(rows: Tensor) -> Function:
         if law == "density" or y is None:
             return fit_log_density(x[rows], quality.degree)
-        return fit_polynomial(x[rows], y[rows], quality.degree)
+        fitted = fit_polynomial(z[rows], y[rows], quality.degree)
+        return fitted if z is x else lambda points: fitted(hull.coordinates(points))
 
     found = search(fit(halves[0]), x, fields, law, epsilon, halves[0], vectors)
     return found, certify_fit(found, fit, x, table.units, halves, epsilon, level, seed), quality
-
-
-def _generators(
-    found: Search, answers: Certificates, frame: ShownFrame, epsilon: float, level: float
-) -> tuple[Tensor, tuple[FieldGenerator, ...], AlgebraName]:
-    """A simple basis of what was certified, with an interval for each of its members."""
-    theta = answers.theta[: answers.least]
-    has_matrices = found.family.kind in ("linear", "affine")
-    side = len(frame.names) + 1
-    if not has_matrices or len(theta) == 0:
-        text = f"{len(theta)} fields" if len(theta) else "no symmetry"
-        name = AlgebraName(text, rf"\text{{{text}}}", (), 0, 0, 0.0)
-        inner = matrices = torch.zeros(0, side, side, dtype=torch.float64)
-        basis = theta
-    else:
-        inner, basis = _simplest(found, answers, frame, epsilon, level)
-        matrices = frame.outward(inner)
-        name = name_algebra(inner, frame.names)
-    each = 1 - (1 - level) / 2 / max(1, len(theta))
-    shown = []
-    for index, row in enumerate(basis):
-        interval = answers.judge(row[None], each) if answers.judge else answers.worst[index]
-        matrix = matrices[index] if has_matrices else None
-        shown.append(
-            FieldGenerator(
-                text=_field_words(found, frame, row)
-                if matrix is None
-                else field_text(inner[index], frame.names),
-                matrix=None if matrix is None else tuple(tuple(r) for r in matrix.tolist()),
-                latex="" if matrix is None else latex_matrix(scaled(matrix)),
-                defect=interval.value,
-                low=interval.low,
-                high=interval.high,
-            )
-        )
-    return matrices, tuple(shown), name
-
-
-def _simplest(
-    found: Search, answers: Certificates, frame: ShownFrame, epsilon: float, level: float
-) -> tuple[Tensor, Tensor]:
-    """A simple basis (k, d + 1, d + 1) in shown coordinates, and its coefficients (k, p).
-
-    Its entries are rounded where the data that judges does not tell the difference: the largest
-    defect of the rounded span is within the interval of the span that was found, and certified to
-    be at most epsilon, too.
-    """
-    theta = answers.theta[: answers.least]
-    spanned = frame.inward(found.matrices(theta))
-    matrices = simple_basis(spanned)
-    basis = _coefficients(spanned, matrices) @ theta
-    simple = rounded(matrices)
-    if simple is None or answers.judge is None:
-        return matrices, basis
-    unit = torch.eye(found.problem.unknowns, dtype=torch.float64)[: found.family.size]
-    every = frame.inward(found.matrices(unit))
-    inside = _coefficients(every, simple)
-    error = torch.einsum("kp,pab->kab", inside, every) - simple
-    if float(error.norm()) > 1e-8 or found.problem.unknowns > found.family.size:
-        return matrices, basis
-    worst = answers.judge(inside, each_level(level))
-    if worst.value > answers.worst[answers.least - 1].high or worst.high > epsilon:
-        return matrices, basis
-    return simple, inside
-
-
-def _coefficients(spanning: Tensor, matrices: Tensor) -> Tensor:
-    """Coefficients (k, p) of matrices in others (p, n, n), by least squares."""
-    left, right = (part.reshape(len(part), -1).T for part in (spanning, matrices))
-    solution: Tensor = torch.linalg.lstsq(left, right, driver="gelsd").solution
-    return solution.T
-
-
-def _field_words(found: Search, frame: ShownFrame, theta: Tensor) -> str:
-    """A polynomial field as text, or a sum of the user's fields; large terms only."""
-    family = found.family
-    if family.kind == "polynomial":
-        degree = DEGREES[found.kind]
-        return frame.polynomial_text(found.chart, family, theta, degree)
-    row = theta[: family.size]
-    row = row / row[row.abs().argmax()]
-    named = zip(row.tolist(), family.names, strict=True)
-    return " ".join(f"{value:+.2g} {name}" for value, name in named if abs(value) >= 0.05)
 
 
 def _summary(quality: FitQuality, epsilon: float) -> FitSummary:

@@ -1,4 +1,4 @@
-"""The orbit posterior for ``symmetries discover``: fit it, and describe what it found."""
+"""Fit an orbit posterior for ``symmetries discover`` and describe its result."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from symmetries.results import Quality, SymmetryResult
 
 
 def check_orbit_group(group: Group[Any]) -> None:
-    """Raise an error for a group that an orbit posterior cannot do, with what to do instead."""
+    """Raise an error, with the remedy, for a group that an orbit posterior does not support."""
     ImageAction(group)  # refuses groups of signals and of points
     try:
         Chart(group, 8)
@@ -74,6 +74,6 @@ def describe_orbits(images: ImageSet, model: OrbitPosterior, info: Info) -> Symm
         classes=summary.classes,
         check=summary.check,
         quality=Quality(images=summary.images, gain=summary.gain, losses={"training": last}),
-        run=info(),
+        run=info().model_copy(update={"threads": model.threads}),
     )
     return result.attach(draw_poses(images, model, found), model)

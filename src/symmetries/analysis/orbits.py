@@ -109,7 +109,7 @@ def describe_orbits(
     """The curves and the pictures of :func:`orbit`.
 
     Arguments are those of :func:`orbit`; ``info`` gives what is recorded of the run, ``say`` is
-    told about a background that was found, and ``reading`` says how data is read.
+    called with a message if a background was found, and ``reading`` says how data is read.
     """
     group = as_group(group)
     images = without_constant(read_images(data, **(reading or {})))
@@ -229,7 +229,7 @@ def neighbour_distance(images: Tensor) -> float:
 
 
 def _warn_of_copies(images: Tensor) -> None:
-    """Warn where the yardstick is 0: most images have a copy among them."""
+    """Warn if the median distance is 0: most images have a duplicate."""
     _, place, count = images.flatten(1).unique(dim=0, return_inverse=True, return_counts=True)
     copied = int((count[place] > 1).sum())
     if 2 * copied > len(images):

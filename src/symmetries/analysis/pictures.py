@@ -1,4 +1,4 @@
-"""Examples for pages: which images are shown, how large, and under which names."""
+"""Examples shown on pages: choice, size and names."""
 
 from typing import Any
 

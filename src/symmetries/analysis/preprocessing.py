@@ -1,4 +1,4 @@
-"""What is done to images before a model sees them: normalisation and the order of colours.
+"""Preprocessing of images: normalisation and the order of colours.
 
 Groups move pictures in [0, 1]; a model that was trained on normalised ones gets these. So the
 background stays what it is in the picture, and a changed hue is a hue.
@@ -48,7 +48,7 @@ def make_preprocessing(
     size: tuple[int, int] | None = None,
     fit: str = "stretch",
 ) -> Preprocessing:
-    """The record of what is done to images, from options as people write them."""
+    """Return the preprocessing that command-line options describe."""
     mean, std = (None, None) if normalize is None else parse_normalisation(normalize)
     if channels is not None:
         check_choice(channels, CHANNELS, "channels")
@@ -60,7 +60,7 @@ def make_preprocessing(
 def preprocessed(model: Model, done: Preprocessing) -> Model:
     """The model as a function of pictures in [0, 1], red first.
 
-    Grey pictures are given three equal channels where three are asked for.
+    Grey pictures are given three equal channels if the model takes three.
 
     Example:
         >>> done = make_preprocessing("0.5,0.5,0.5/0.5,0.5,0.5", "bgr")

@@ -20,7 +20,7 @@ def say_to_stderr(text: str) -> None:
 
 @contextmanager
 def progress_bar(title: str, total: int, quiet: bool = False) -> Iterator[Callable[[str], None]]:
-    """A bar on stderr; the function it gives advances it by one and names what was done."""
+    """Show a bar on stderr; the yielded function advances it by one and names the finished part."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

@@ -1,4 +1,4 @@
-"""What a result records about its data and its run."""
+"""Records of a result's data and run."""
 
 import os
 import time
@@ -100,7 +100,7 @@ def run_info(command: str, seed: int, device: torch.device, seconds: float) -> R
 
 
 class Call:
-    """One call of a function of this package: its clock, and how it is written.
+    """One call of a function of this package: its start time and its text.
 
     Args:
         name: of the function.
@@ -117,7 +117,7 @@ class Call:
         self.started = time.perf_counter()
 
     def info(self, seed: int, device: torch.device) -> RunInfo:
-        """What a result says about this call."""
+        """Return the record of this call for a result."""
         return run_info(self.text, seed, device, time.perf_counter() - self.started)
 
 

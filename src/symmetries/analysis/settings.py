@@ -1,4 +1,4 @@
-"""Choices that every command and its function in Python share: the device and the preset."""
+"""Choice of the device and the preset, shared by all commands and functions."""
 
 import torch
 

@@ -39,7 +39,7 @@ NEED_GRADIENTS = "saliency similarity, sensitivity and the table of layers"
 
 @dataclass(frozen=True)
 class Loaded:
-    """A classifier, and what can be asked of it.
+    """A classifier, and which measures it supports.
 
     Args:
         call: from images (N, C, H, W) to logits (N, K).
@@ -296,4 +296,7 @@ def unfit(error: Exception, images: Tensor) -> ValueError:
     """The error for a model that does not take the images (N, C, H, W)."""
     got = f"{type(error).__name__}: {first_line(error)}"
     expected = f"a function of any number of images {tuple(images.shape[1:])}"
-    return invalid("model", expected, got, "see --resize; export it with a dynamic first axis")
+    remedy = "see --resize; export it with a dynamic first axis"
+    if any(name in got for name in ("Half", "BFloat16", "Double")):
+        remedy = 'give it in float32 (model.float()); precision="bf16-true" or "64-true" is apart'
+    return invalid("model", expected, got, remedy)

@@ -21,6 +21,7 @@ from symmetries.results.generators import VectorSummary
 
 TableData = str | Path | NDArray[Any] | Tensor | Sequence[Any]
 LARGEST = 1e100  # numbers whose squares and products can be computed with
+NEARLY, DEPENDENT = 0.01, 1e-9  # standard deviations of directions that nearly or quite vanish
 PIECES = 40  # that a single trajectory is cut into
 
 
@@ -60,6 +61,42 @@ class VectorTable:
             units=len(self.units.unique()),
             sha256=digest.hexdigest(),
         )
+
+
+def nearly_dependent(x: Tensor, names: Sequence[str]) -> str:
+    """A warning about columns that nearly depend on each other, or an empty string.
+
+    Args:
+        x: (n, d).
+        names: of the columns.
+    """
+    spread = x.std(0)
+    varies = spread > 0
+    scaled = (x - x.mean(0))[:, varies] / spread[varies] / max(1, len(x) - 1) ** 0.5
+    _, size, axes = torch.linalg.svd(torch.linalg.qr(scaled, mode="r").R)
+    near = ((size > DEPENDENT) & (size < NEARLY)).nonzero()[:, 0]
+    if len(near) == 0:
+        return ""
+    loads = axes[near[0]].abs()
+    kept = [name for name, there in zip(names, varies.tolist(), strict=True) if there]
+    some = ", ".join(name for name, load in zip(kept, loads.tolist(), strict=True) if load > 0.2)
+    return (
+        f"Columns {some} nearly depend on each other: the direction in which they differ has "
+        f"{float(size[near[0]]):.1g} standard deviations. Speeds along it count in its own units, "
+        "so that fields along it can pass for symmetries. Leave one of these columns out."
+    )
+
+
+def is_table(data: str | Path) -> bool:
+    """Whether a path is a file of vectors or trajectories, and not one of pictures.
+
+    Args:
+        data: a .csv file; an .npz file with arrays x or trajectories, or one that is not there.
+    """
+    path = as_path(data, "data").expanduser()
+    if path.suffix != ".npz" or not path.is_file():
+        return path.suffix in (".csv", ".npz")
+    return bool({"x", "trajectories"} & set(npz_members(path))) or "images" not in npz_members(path)
 
 
 def read_table(
@@ -239,7 +276,7 @@ def _csv_numbers(path: Path) -> tuple[list[str], NDArray[np.float64]]:
 
 
 def _number(cell: str) -> float:
-    """A number as files have it: Python alone would take 1_0 for ten."""
+    """Parse a number; unlike Python, refuse underscores such as 1_0."""
     try:
         if "_" not in cell:
             return float(cell)

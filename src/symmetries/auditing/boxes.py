@@ -34,20 +34,20 @@ def read_boxes(output: Any, count: int) -> list[Tensor]:  # noqa: ANN401 - what 
     return found
 
 
-def box_corners(boxes: Tensor, size: tuple[int, int]) -> Tensor:
-    """Corners (K, 4, 2) of boxes (K, 4), in the coordinates of images of (height, width)."""
-    height, width = size
-    x, y = boxes[:, [0, 2, 2, 0]], boxes[:, [1, 1, 3, 3]]
-    half = max(size) / 2
-    return torch.stack(((x - width / 2) / half, (height / 2 - y) / half), -1)
-
-
-def boxes_around(corners: Tensor, size: tuple[int, int]) -> Tensor:
-    """The boxes (K, 4) in pixels around points (K, 4, 2)."""
+def to_plane(points: Tensor, size: tuple[int, int]) -> Tensor:
+    """Points (..., 2) in pixels, y down, in the coordinates of images of (height, width)."""
     height, width = size
     half = max(size) / 2
-    x, y = corners[..., 0] * half + width / 2, height / 2 - corners[..., 1] * half
-    return torch.stack((x.amin(1), y.amin(1), x.amax(1), y.amax(1)), -1)
+    return torch.stack(
+        ((points[..., 0] - width / 2) / half, (height / 2 - points[..., 1]) / half), -1
+    )
+
+
+def from_plane(points: Tensor, size: tuple[int, int]) -> Tensor:
+    """The inverse of :func:`to_plane`."""
+    height, width = size
+    half = max(size) / 2
+    return torch.stack((points[..., 0] * half + width / 2, height / 2 - points[..., 1] * half), -1)
 
 
 def map_boxes(action: Action, element: Any, boxes: Tensor, size: tuple[int, int]) -> Tensor:  # noqa: ANN401
@@ -57,9 +57,10 @@ def map_boxes(action: Action, element: Any, boxes: Tensor, size: tuple[int, int]
     """
     if len(boxes) == 0:
         return boxes
-    corners = box_corners(boxes, size).reshape(1, -1, 2)
-    moved = PointAction(action.group)(element, corners)
-    return boxes_around(moved.reshape(-1, 4, 2), size)
+    corners = boxes[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(1, -1, 2)
+    moved = PointAction(action.group)(element, to_plane(corners, size))
+    corners = from_plane(moved, size).reshape(-1, 4, 2)
+    return torch.cat((corners.amin(1), corners.amax(1)), 1)
 
 
 def overlaps(a: Tensor, b: Tensor) -> Tensor:

@@ -17,13 +17,13 @@ from symmetries._validation.checks import (
 )
 from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
-from symmetries.actions.items import PermutationAction
+from symmetries.actions.items import PermutationAction, SequenceAction
 from symmetries.actions.points import PointAction
 from symmetries.actions.signals import SignalAction
 from symmetries.actions.volumes import VolumeAction
 from symmetries.groups.base import Group
 from symmetries.groups.colour import Colour
-from symmetries.groups.finite import FiniteGroup
+from symmetries.groups.finite import CyclicShift, FiniteGroup, Flip
 from symmetries.groups.names import named_group
 from symmetries.groups.permutation import Permutation
 from symmetries.groups.product import Product
@@ -76,12 +76,12 @@ class Moves:
 
     def place(self, element: Any, maps: Tensor) -> Tensor:  # noqa: ANN401
         """Move maps over the data (saliency, features) by g: positions change, colours do not."""
-        action, part = _places(self.action, element)
+        action, part = positions_only(self.action, element)
         return maps if action is None else action(part, maps)
 
     def back(self, element: Any, maps: Tensor) -> Tensor:  # noqa: ANN401
         """Move maps over the data by g^-1."""
-        action, part = _places(self.action, element)
+        action, part = positions_only(self.action, element)
         return maps if action is None else _undo(action, part, maps)
 
 
@@ -148,8 +148,15 @@ def _undo(action: Action, element: Any, data: Tensor) -> Tensor:  # noqa: ANN401
     return action(action.group.inverse(element), data)
 
 
-def _places(action: Action, element: Any) -> tuple[Action | None, Any]:  # noqa: ANN401
+def positions_only(action: Action, element: Any) -> tuple[Action | None, Any]:  # noqa: ANN401
     """Return the part of an action that moves positions, with background 0, or None."""
+    if isinstance(action, SignalAction):
+        both = torch.tensor([True, True, False, False], device=element.device)
+        times = torch.where(both, element, action.group.identity().to(element))
+        how: dict[str, Any] = {"interpolation": action.interpolation, "padding": action.padding}
+        return SignalAction(Signal(*action.group.names), **how), times
+    if isinstance(action, VolumeAction):
+        return VolumeAction(action.group, interpolation=action.interpolation), element
     if not isinstance(action, ImageAction):
         return action, element
     group = action.group
@@ -170,7 +177,14 @@ def _usual_action(group: object, x: Tensor) -> Action:
     if isinstance(group, Signal):
         return SignalAction(group)
     if isinstance(group, Permutation):
+        if x.ndim > 2 and x.shape[1] == x.shape[2] == group.n:
+            got = f"{group!r} on data of shape {tuple(x.shape)}, which fits sets and graphs"
+            remedy = "give PermutationAction(group), or PermutationAction(group, axes=(1, 2))"
+            raise invalid("group", "an action on sets or on graphs", got, remedy)
         return PermutationAction(group)
+    along = isinstance(group, Flip | CyclicShift) and group.axis == "x"
+    if along and x.ndim in (2, 3) and x.shape[-1] != group.coordinates:
+        return SequenceAction(group)  # type: ignore[arg-type]
     if x.ndim == 5 and group.coordinates == 3:
         return VolumeAction(group)
     if x.ndim == 4:
@@ -224,9 +238,7 @@ def _check_acts(moves: Moves, x: Tensor) -> None:
         moved = moves.there_and_back(element, x[:1])
     except (ValueError, TypeError, RuntimeError, AttributeError, IndexError) as error:
         got = f"{moves.action.group!r} on data of shape {tuple(x.shape)}"
-        raise invalid(
-            "group", "a group that acts on this data", f"{got} ({error})", _HOW
-        ) from error
+        raise invalid("group", "a group that acts on this data", got, str(error) or _HOW) from error
     if moved.shape != x[:1].shape:
         got = f"{tuple(moved.shape)} from {tuple(x[:1].shape)}"
         raise invalid("group", "an action that keeps the shape of the data", got, _HOW)

@@ -4,10 +4,10 @@ r"""The Lie derivative of a model: how fast equivariance breaks, beside how far.
           \mathrm{LEE} = \mathbb{E}_x\, \|L_X f(x)\|^2 / \dim V_2.
 
 Reference: Gruver, Finzi, Goldblum, Wilson 2022, "The Lie derivative for measuring learned
-equivariance". Sign and normalisation are those of the definition above: outputs of the moved input,
-moved back; the squared norm divided by the number of components. The paper's public code moves the
-same way, but reports the mean of absolute values of the derivative of softmax probabilities, which
-is another number.
+equivariance". Sign and normalisation are those of its equation 4: outputs of the moved input, moved
+back; the squared norm divided by the number of components. The paper's public code computes the
+same derivative, but reports the mean of absolute values for softmax probabilities, which is another
+number; ``benchmarks/audit_lie.py`` compares both.
 """
 
 import math
@@ -55,7 +55,7 @@ def lie_derivative(
         x: (N, ...); a tensor, an array, an ``ImageSet`` or a ``DataLoader``.
         group: a continuous group, its name, or an action.
         output: how to move the model's output back, ``output(moves, element, y)``; by default maps
-            over images move like these, and everything else stays.
+            over images or volumes move like these, and everything else stays.
         layers: names of layers of a module that are measured, too; see
             :func:`~symmetries.auditing.layers.layer_equivariance` for how they move.
         step: of the differences, as a share of each bound. Smaller steps are rounded more, larger
@@ -177,13 +177,11 @@ def _outputs(model: Model, chosen: dict[str, nn.Module], x: Tensor) -> dict[str,
 
 
 def _usual_back(moves: Moves, element: Any, h: Tensor) -> Tensor:  # noqa: ANN401
-    law = next(iter(layer_laws(moves, h)))
-    return moves.back(element, h) if h.ndim == 4 and law == "equivariance" else h
+    return moves.back(element, h) if layer_laws(moves, h).get("equivariance") else h
 
 
 def _there(moves: Moves, element: Any, h: Tensor) -> Tensor:  # noqa: ANN401
-    law = next(iter(layer_laws(moves, h)))
-    return moves.place(element, h) if h.ndim == 4 and law == "equivariance" else h
+    return moves.place(element, h) if layer_laws(moves, h).get("equivariance") else h
 
 
 def _mean_square(h: Tensor) -> Tensor:

@@ -74,7 +74,12 @@ def check_answers(model: Model, x: Tensor, y: Tensor | None = None) -> int:
         raise invalid("model", "the same outputs when called twice", got, remedy)
     classes = logits.shape[1]
     if y is not None:
-        check_class_range(y, classes, "y")
+        try:
+            check_class_range(y, classes, "y")
+        except ValueError as error:
+            raise ValueError(
+                f'{error}; output="embedding" (--output) if these are no logits'
+            ) from error
     return classes
 
 
@@ -91,7 +96,12 @@ def check_logits(logits: object, count: int) -> None:
         got, remedy = type(logits).__name__, "wrap the model so that it returns its logits alone"
         if isinstance(logits, Mapping):
             got += f" with {', '.join(map(str, logits))}"
-            remedy = 'choose one: output="NAME:KIND" (--output), such as "NAME:embedding"'
+            remedy = (
+                f'choose one: output="NAME:KIND" (--output), such as "{next(iter(logits))}:map"'
+            )
+        elif isinstance(logits, tuple | list):
+            got += f" of {len(logits)}"
+            remedy = 'choose one: output="0:KIND" (--output), such as "0:logits" for the first'
         raise invalid("model", "one tensor of logits (N, K)", got, remedy)
     if logits.ndim != 2 or len(logits) != count:
         got = f"shape {tuple(logits.shape)} for {count} examples"

@@ -15,12 +15,14 @@ from symmetries.actions.images import ImageAction
 from symmetries.actions.items import PermutationAction
 from symmetries.actions.nodes import linear_part
 from symmetries.actions.points import PointAction
+from symmetries.actions.volumes import VolumeAction
 from symmetries.auditing.boxes import kept_in_frame, map_boxes, match_boxes, read_boxes
 from symmetries.auditing.elements import Moves
 from symmetries.auditing.energies import energy_errors, read_energies
+from symmetries.auditing.keypoints import point_errors, points_alone
 from symmetries.auditing.sequences import read_sequences, sequence_errors
 
-KINDS = ("embedding", "map", "boxes", "scalar", "vector", "energy", "sequence", "ctc")
+KINDS = ("embedding", "map", "boxes", "points", "scalar", "vector", "energy", "sequence", "ctc")
 INNER = 0.8  # share of the side of a map that is not called border
 Errors = dict[str, Tensor]
 
@@ -48,7 +50,8 @@ def representation(kind: str | Action | Callable[[Any, Tensor], Tensor]) -> Repr
     - "embedding": stays; cosine and relative error;
     - "scalar": stays; error in its own units, and as a share of its spread over the examples;
     - "energy": energies stay and forces turn; errors in their units, per atom, and relative;
-    - "vector": turns with the linear part of the group; error in its units, relative, and as angle;
+    - "vector": turns with the linear part of the group; error in its units, and relative;
+    - "points": positions, in pixels over images, that move along; distance in their units;
     - "map": moves like an image; relative error, inside and near borders, agreement by pixel;
     - "boxes": mapped back and matched; share of boxes with a partner, their overlap;
     - "sequence", "ctc": stays; edit distance, and share of equal ones.
@@ -64,12 +67,14 @@ def representation(kind: str | Action | Callable[[Any, Tensor], Tensor]) -> Repr
         return Representation(
             "own",
             _floats,
-            lambda moves, g, still, moved, _: vector_errors(kind(g, still), moved),
+            lambda moves, g, still, moved, _: vector_errors(_by_own_law(kind, g, still), moved),
             lambda moves, g, still, again, _: vector_errors(still, again),
         )
     check_choice(kind, KINDS, "output")
     if kind == "vector":
         return Representation(kind, _floats, _compare_vectors, _without(vector_errors))
+    if kind == "points":
+        return Representation(kind, _floats, point_errors, points_alone)
     if kind == "energy":
         return Representation(kind, read_energies, _compare_energies, _without(energy_errors))
     if kind == "map":
@@ -81,6 +86,15 @@ def representation(kind: str | Action | Callable[[Any, Tensor], Tensor]) -> Repr
         return Representation(kind, read, _without(sequence_errors), _without(sequence_errors))
     errors = embedding_errors if kind == "embedding" else scalar_errors
     return Representation(kind, _floats, _without(errors), _without(errors))
+
+
+def _by_own_law(act: Callable[[Any, Tensor], Tensor], element: Any, still: Tensor) -> Tensor:  # noqa: ANN401
+    found = act(element, still)
+    if not isinstance(found, Tensor) or found.shape != still.shape:
+        got = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        expected = f"act(element, output) of the output's shape {tuple(still.shape)}"
+        raise invalid("output", expected, got, "return one moved output for each example")
+    return found
 
 
 def embedding_errors(still: Tensor, moved: Tensor) -> Errors:
@@ -115,16 +129,18 @@ def _floats(output: Any, count: int) -> Tensor:  # noqa: ANN401 - whatever a mod
     found = torch.as_tensor(output)
     if found.ndim == 0 or len(found) != count or not found.is_floating_point():
         got = f"shape {tuple(found.shape)}, {found.dtype}"
-        raise invalid("model", f"{count} rows of floats", got, "return one tensor, rows first")
+        remedy = "return one tensor, rows first; of class numbers, torch.nn.functional.one_hot"
+        raise invalid("model", f"{count} rows of floats", got, remedy)
     return found[:, None] if found.ndim == 1 else found
 
 
 def _maps(output: Any, count: int) -> Tensor:  # noqa: ANN401
     found = _floats(output, count)
     found = found[:, None] if found.ndim == 3 else found
-    if found.ndim != 4:
-        remedy = "return (N, C, H, W); for other outputs give another kind"
-        raise invalid("model", "a dense map (N, C, H, W)", f"shape {tuple(found.shape)}", remedy)
+    if found.ndim not in (4, 5):
+        expected = "a dense map (N, C, H, W), or (N, C, D, H, W) over volumes"
+        remedy = "return that; for other outputs give another kind"
+        raise invalid("model", expected, f"shape {tuple(found.shape)}", remedy)
     return found
 
 
@@ -162,57 +178,65 @@ def _compare_energies(moves: Moves, element: Any, still: Any, moved: Any, x: Ten
 
 
 def _compare_maps(moves: Moves, element: Any, still: Any, moved: Any, x: Tensor) -> Errors:  # noqa: ANN401
-    _check_images(moves)
+    _check_maps(moves, still)
     expected = moves.place(element, still)
     inside = inner_mask(moves, element, still)
     return map_errors(expected, moved, inside)
 
 
 def _maps_alone(moves: Moves, element: Any, still: Any, again: Any, x: Tensor) -> Errors:  # noqa: ANN401
-    _check_images(moves)
     back = moves.back(element, moves.place(element, again))
     return map_errors(still, back, inner_mask(moves, element, still))
 
 
-def _check_images(moves: Moves, expected: str = "maps over images") -> None:
-    if not isinstance(moves.action, ImageAction):
-        remedy = "give a function act(element, output) that says how they move"
-        raise invalid("output", expected, repr(moves.action.group), remedy)
+def _check_maps(moves: Moves, maps: Tensor) -> None:
+    if not isinstance(moves.action, ImageAction if maps.ndim == 4 else VolumeAction):
+        raise _no_law("maps over images or volumes", moves)
+
+
+def _no_law(expected: str, moves: Moves) -> ValueError:
+    remedy = "give a function act(element, output) that says how they move"
+    return invalid("output", expected, repr(moves.action.group), remedy)
 
 
 def inner_mask(moves: Moves, element: Any, maps: Tensor) -> Tensor:  # noqa: ANN401
-    """(N, 1, H, W): what is away from the border, before the move and after it."""
+    """(N, 1, H, W), or of volumes: what is away from the border, before the move and after it."""
     mask = torch.zeros_like(maps[:, :1])
-    edges = [round(side * (1 - INNER) / 2) for side in maps.shape[-2:]]
-    mask[:, :, edges[0] : maps.shape[2] - edges[0], edges[1] : maps.shape[3] - edges[1]] = 1
+    edges = [round(side * (1 - INNER) / 2) for side in maps.shape[2:]]
+    sides = zip(edges, maps.shape[2:], strict=True)
+    inner: list[Any] = [slice(edge, side - edge) for edge, side in sides]
+    mask[(..., *inner)] = 1
     moved = moves.place(element, mask)
     return (moved > 0.999) & (mask > 0)
 
 
 def map_errors(expected: Tensor, found: Tensor, inside: Tensor) -> Errors:
-    """Relative errors (N,) of maps (N, C, H, W): whole, inside and at the border; agreement inside.
+    """Relative errors (N,) of maps (N, C, ...): whole, inside and at the border; agreement inside.
 
     Agreement is the share of inner pixels whose largest channel is the same; only where there are
     several channels.
     """
     a, b = expected.double(), found.double()
-    size = a.square().sum((1, 2, 3)).clamp_min(torch.finfo(a.dtype).tiny)
+    tiny = torch.finfo(a.dtype).tiny
     square = (a - b).square().sum(1, keepdim=True)
-    inner = (square * inside).sum((1, 2, 3))
-    errors = {"relative_error": (square.sum((1, 2, 3)) / size).sqrt()}
-    errors["relative_error_inside"] = (
-        inner / (a.square() * inside).sum((1, 2, 3)).clamp_min(torch.finfo(a.dtype).tiny)
-    ).sqrt()
-    total = square.sum((1, 2, 3))
-    errors["share_at_the_border"] = (total - inner) / total.clamp_min(1e-300)
+    total, inner = square.flatten(1).sum(1), (square * inside).flatten(1).sum(1)
+    size, size_inside = (
+        values.flatten(1).sum(1).clamp_min(tiny) for values in (a.square(), a.square() * inside)
+    )
+    errors = {
+        "relative_error": (total / size).sqrt(),
+        "relative_error_inside": (inner / size_inside).sqrt(),
+        "share_at_the_border": (total - inner) / total.clamp_min(1e-300),
+    }
     if a.shape[1] > 1:
         same = (a.argmax(1) == b.argmax(1)) & inside[:, 0]
-        errors["agreement"] = same.sum((1, 2)) / inside.sum((1, 2, 3)).clamp_min(1)
+        errors["agreement"] = same.flatten(1).sum(1) / inside.flatten(1).sum(1).clamp_min(1)
     return errors
 
 
 def _compare_boxes(moves: Moves, element: Any, still: Any, moved: Any, x: Tensor) -> Errors:  # noqa: ANN401
-    _check_images(moves, "boxes in images")
+    if not isinstance(moves.action, ImageAction):
+        raise _no_law("boxes in images", moves)
     size = (x.shape[-2], x.shape[-1])
     back = moves.inverse(element)
     shares, means = [], []

@@ -166,7 +166,7 @@ def found_kind(model: Model, x: Tensor, images: bool) -> str | None:
     Args:
         model: any callable.
         x: (N, ...), of which the first two are used.
-        images: whether the inputs are images, so that (N, C, H, W) are maps.
+        images: whether the inputs are images, so that (N, C, H, W) are maps, as of volumes.
     """
     some = x[:2].to(model_device(model, x))
     with untouched(model), torch.no_grad():
@@ -179,7 +179,8 @@ def found_kind(model: Model, x: Tensor, images: bool) -> str | None:
             return "boxes"
     if not isinstance(output, Tensor):
         return None
-    if images and output.ndim == 4 and len(output) == len(some) and output.is_floating_point():
+    like_inputs = output.ndim == x.ndim and (images or x.ndim == 5)
+    if like_inputs and len(output) == len(some) and output.is_floating_point():
         return "map"
     if output.ndim == 3 and len(output) == len(some):
         remedy = f"say what it is: output= one of {', '.join(map(repr, KINDS))}, or an action"

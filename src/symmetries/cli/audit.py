@@ -43,8 +43,8 @@ def audit(
             "--output",
             metavar="[NAME:]KIND",
             help="Kind of the model's output, if it cannot be recognised: logits, probabilities, "
-            "embedding, map, boxes, scalar, vector, energy, sequence or ctc; NAME selects one of "
-            "several.",
+            "embedding, map, boxes, points, scalar, vector, energy, sequence or ctc; NAME selects "
+            "one of several.",
         ),
     ] = None,
     inputs: Annotated[

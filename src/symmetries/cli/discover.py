@@ -94,7 +94,7 @@ def table(result: "SymmetryResult") -> Table:
 
     shown = Table("transformation", box=None, pad_edge=False, header_style="dim")
     orbit = result.method == "orbit"
-    names = ("90 % width", "interval", "told from") if orbit else ("90 % width", "noise floor")
+    names = ("90 % width", "interval", "pictures used") if orbit else ("90 % width", "noise floor")
     for name in names:
         shown.add_column(name, justify="right")
     shown.add_column("verdict")

@@ -70,7 +70,7 @@ class Commands(TyperGroup):
         try:
             with warnings.catch_warnings(), terminated_like_interrupted():
                 warnings.showwarning = show_warning
-                # Fabric's advice about a scheduler that nobody asked for.
+                # Fabric's advice about a scheduler, which does not apply.
                 warnings.filterwarnings("ignore", message="The `srun` command is available")
                 return super().invoke(ctx)
         except (Exception, KeyboardInterrupt) as error:

@@ -1,4 +1,4 @@
-"""``symmetries generators``: the continuous symmetries of a table, a network or trajectories."""
+"""``symmetries generators``: symmetries of tables, networks, trajectories and pictures."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
@@ -21,7 +21,8 @@ def generators(
         str,
         typer.Argument(
             metavar="DATA",
-            help="An .npz file (x and y, or trajectories of shape N x T x d), or a .csv file.",
+            help="An .npz file (x and y, or trajectories of shape N x T x d), a .csv file, or "
+            "pictures: the name of a data set, a folder or a file.",
         ),
     ],
     *,
@@ -34,7 +35,11 @@ def generators(
         typer.Option("--model", help="A function of x instead of y: module:callable or .onnx."),
     ] = None,
     fields: Annotated[
-        str, typer.Option("--fields", help="affine, linear, quadratic or cubic.")
+        str,
+        typer.Option(
+            "--fields",
+            help="affine, linear, quadratic or cubic; of pictures fourier or colour too.",
+        ),
     ] = "affine",
     law: Annotated[
         str | None,
@@ -43,8 +48,9 @@ def generators(
         ),
     ] = None,
     epsilon: Annotated[
-        float, typer.Option("--epsilon", help="Largest defect of a symmetry.")
-    ] = 0.02,
+        float | None,
+        typer.Option("--epsilon", help="Largest defect of a symmetry: 0.01, of pictures 0.1."),
+    ] = None,
     level: Annotated[float, typer.Option("--level", help="Confidence level.")] = 0.95,
     degree: Annotated[
         int | None, typer.Option("--degree", help="Of the polynomials; else chosen.", min=1)
@@ -68,9 +74,14 @@ def generators(
     import torch
 
     from symmetries.analysis.lie_generators import describe_generators
+    from symmetries.analysis.picture_generators import (
+        describe_picture_generators,
+        refuse_table_options,
+    )
     from symmetries.analysis.stored_models import load_function
-    from symmetries.analysis.tables import read_table
+    from symmetries.analysis.tables import is_table, read_table
     from symmetries.cli.runs import begin
+    from symmetries.data import load
 
     machine = options.Machine(seed=seed)
     chosen = options.given(
@@ -88,12 +99,21 @@ def generators(
     run = replace(run, place=torch.device("cpu"))  # small matrices in float64
     with run.folder() as into:
         names = [name.strip() for name in (target or "").split(",") if name.strip()]
-        table = read_table(data, target=names, time_step=time_step)
-        some = table.x[:: -(-len(table.x) // COMPARED)]  # spread over the table
-        function = None if model is None else load_function(model, some)
-        result = describe_generators(
-            table, function, fields, law, epsilon, level, degree, run.seed, run.info, vectors
-        )
+        if is_table(data):
+            table = read_table(data, target=names, time_step=time_step)
+            some = table.x[:: -(-len(table.x) // COMPARED)]  # spread over the table
+            function = None if model is None else load_function(model, some)
+            result = describe_generators(
+                table, function, fields, law, epsilon, level, degree, run.seed, run.info, vectors
+            )
+        else:
+            refuse_table_options(target=target, law=law, degree=degree, time_step=time_step)
+            images = load(data)
+            spread = images.images[:: -(-len(images) // COMPARED)].double()
+            function = None if model is None else load_function(model, spread)
+            result = describe_picture_generators(
+                images, function, fields, epsilon, level, run.seed, run.info
+            )
         result.save(into / "generators.json")
         result.to_html(into / "report.html")
     run.show(result, _table(result), ("generators.json", "report.html"))

@@ -23,7 +23,7 @@ LONGEST_PATH = 4096 - 512  # bytes that leave room for the files of an output
 def owned(out: Path, wait: float = 0.0) -> Iterator[None]:
     """Hold the lock of an output path inside the block; a second run with it is refused.
 
-    Whoever holds it removes what a killed run left, and nobody else removes anything.
+    The process that holds it removes what a killed run left; others remove nothing.
 
     Args:
         out: the folder or file that the run will write.

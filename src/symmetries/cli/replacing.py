@@ -29,7 +29,7 @@ def replace_folder(new: Path, out: Path, old: Path) -> None:
     if not out.exists() or not any(out.iterdir()):
         mode = out.stat().st_mode & 0o7777 if out.exists() else 0o777 & ~_umask()
         new.chmod(mode)
-        os.rename(new, out)  # refuses a folder that somebody has filled meanwhile
+        os.rename(new, out)  # refuses a folder that another process has filled meanwhile
         sync(out.parent)
         return
     new.chmod(out.stat().st_mode & 0o7777)
@@ -43,7 +43,7 @@ def replace_folder(new: Path, out: Path, old: Path) -> None:
         os.rename(new, out)
         before = old
     sync(out.parent)
-    for entry in before.iterdir():  # what somebody put there after it was linked
+    for entry in before.iterdir():  # what another process put there after it was linked
         if not os.path.lexists(out / entry.name):
             os.rename(entry, out / entry.name)
     shutil.rmtree(before)

@@ -183,13 +183,17 @@ def duration(part: Mapping[str, Any]) -> str:
         >>> duration({"gpu": 2, "cpu": 44})
         'about 2 minutes on an NVIDIA H200, 44 minutes on two CPU cores'
         >>> duration({"gpu": 6, "cpu": None})
-        'about 6 minutes on an NVIDIA H200; on a CPU nobody has measured it, expect hours'
+        'about 6 minutes on an NVIDIA H200; on a CPU it was not measured, expect hours'
+        >>> duration({"gpu": 6, "cpu": 1500})
+        'about 6 minutes on an NVIDIA H200, 25 hours on two CPU cores'
     """
     minutes = "minute" if part["gpu"] == 1 else "minutes"
     said = f"about {part['gpu']} {minutes} on an NVIDIA H200"
     if part["cpu"] is None:
-        return f"{said}; on a CPU nobody has measured it, expect hours"
-    return f"{said}, {part['cpu']} minutes on two CPU cores"
+        return f"{said}; on a CPU it was not measured, expect hours"
+    long = part["cpu"] > 120
+    length = f"{part['cpu'] / 60:.0f} hours" if long else f"{part['cpu']} minutes"
+    return f"{said}, {length} on two CPU cores"
 
 
 def papers_folder(checkout: Path | None) -> Path | None:

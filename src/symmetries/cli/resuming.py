@@ -1,6 +1,5 @@
 """Checkpoints of a command, kept beside its output until it is done."""
 
-import json
 import os
 import re
 from contextlib import suppress
@@ -11,9 +10,8 @@ from symmetries.cli.errors import OutputError, StoppedError
 
 # Names of the files that runs keep.
 KEPT = re.compile(
-    r"\..+\.tmp|\.lock|metrics\.csv|(checkpoint|model|part-\d+-\d+)(-[0-9a-f]+)?\.(json|safetensors)"
+    r"\..+\.tmp|\.lock|metrics\.csv|search\.json|(checkpoint|model|part-\d+-\d+)(-[0-9a-f]+)?\.(json|safetensors)"
 )
-MOST_THREADS = 4096  # a larger number in a file is a mistake
 RANKS = ("LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "RANK", "SLURM_PROCID")
 
 
@@ -61,14 +59,9 @@ class Checkpoints:
 
     def threads(self) -> int | None:
         """Return the number of threads of the interrupted run, or None if it is unknown."""
-        for path in sorted(self.folder.rglob("*.json")):
-            try:
-                number = json.loads(path.read_bytes())["meta"]["threads"]
-            except (OSError, ValueError, KeyError, TypeError, RecursionError):
-                continue
-            if type(number) is int and 1 <= number <= MOST_THREADS:
-                return number
-        return None
+        from symmetries.training.resume import stored_threads
+
+        return stored_threads(self.folder)
 
     def _check_ours(self) -> None:
         """Raise an error if the folder holds files of others, which would be removed with it."""

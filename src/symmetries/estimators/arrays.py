@@ -1,4 +1,4 @@
-"""Arrays that enter an estimator: scikit-learn reads them, and what it refuses is said in our form.
+"""Validation of an estimator's arrays by scikit-learn, with errors in the library's form.
 
 Its own words stay in the message, as programs (and ``check_estimator``) look for some of them.
 """
@@ -51,7 +51,7 @@ def read_rows(
     **options: bool,
 ) -> NDArray[np.float64]:
     """X as an array of finite numbers; ``reset`` is for ``fit``, ``options`` of scikit-learn."""
-    with _told("X", X, OF_X):
+    with _named_errors("X", X, OF_X):
         rows: NDArray[np.float64] = validate_data(
             estimator, X, reset=reset, dtype=np.float64, **options
         )
@@ -59,9 +59,9 @@ def read_rows(
 
 
 def read_classes(y: ArrayLike, count: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The labels that there are, and the number of each image's one."""
+    """Return the distinct labels, and for each image the position of its label."""
     column = read_targets(y, count)
-    with _told("y", y, OF_Y):
+    with _named_errors("y", y, OF_Y):
         check_classification_targets(column)
     classes, numbers = np.unique(column, return_inverse=True)
     if len(classes) < 2:
@@ -72,7 +72,7 @@ def read_classes(y: ArrayLike, count: int) -> tuple[NDArray[Any], NDArray[np.int
 
 def read_numbers(y: ArrayLike, count: int) -> NDArray[np.float64]:
     """Targets as finite numbers."""
-    with _told("y", y, OF_Y):
+    with _named_errors("y", y, OF_Y):
         numbers = read_targets(y, count).astype(np.float64)
         assert_all_finite(numbers, input_name="y")
     return numbers
@@ -80,7 +80,7 @@ def read_numbers(y: ArrayLike, count: int) -> NDArray[np.float64]:
 
 def read_targets(y: ArrayLike, count: int) -> NDArray[Any]:
     """Targets as one column of the right length."""
-    with _told("y", y, OF_Y):
+    with _named_errors("y", y, OF_Y):
         column: NDArray[Any] = column_or_1d(y, warn=True)
     if len(column) != count:
         expected = f"{count} targets, one for each image"
@@ -90,18 +90,18 @@ def read_targets(y: ArrayLike, count: int) -> NDArray[Any]:
 
 def read_seed(random_state: int | np.random.RandomState | None) -> int:
     """A seed for torch, from what scikit-learn takes as ``random_state``."""
-    with _told("random_state", random_state, OF_SEEDS):
+    with _named_errors("random_state", random_state, OF_SEEDS):
         return int(check_random_state(random_state).randint(2**31 - 1))
 
 
 def given_seed(random_state: int | np.random.RandomState | None) -> int | None:
-    """What messages call that seed: the number that was given, if it was one."""
+    """Return the seed as messages show it: the given number, if it was a number."""
     return int(random_state) if isinstance(random_state, numbers.Integral) else None
 
 
 @contextmanager
-def _told(name: str, values: object, reasons: Reasons) -> Iterator[None]:
-    """What is refused inside the block is said of the argument ``name``."""
+def _named_errors(name: str, values: object, reasons: Reasons) -> Iterator[None]:
+    """Translate errors inside the block into errors that name the argument."""
     try:
         yield
     except (ValueError, TypeError) as error:

@@ -1,4 +1,4 @@
-"""What every estimator of images shares: how arrays are read, and what is their background."""
+"""Common base of estimators of images: reading of arrays, and their background."""
 
 import math
 from collections.abc import Sequence
@@ -97,6 +97,6 @@ class ImageEstimator(Saved, BaseEstimator):  # type: ignore[misc]
         return background(torch.tensor(array[:LOOKED_AT]).reshape(-1, *size), self.scale_)
 
     def _on_black(self, X: ArrayLike, reset: bool) -> Tensor:
-        """The same images with the background taken off, which is 0 then."""
+        """Return the images minus their background, so that the background is 0."""
         images = self._images(X, reset)
         return images - self.fill_ / self.scale_ if self.fill_ else images

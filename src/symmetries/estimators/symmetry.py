@@ -142,8 +142,8 @@ class SymmetryEstimator(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):
         images = self._checked(X)
         if self.method == "orbit":
             parts = self.symmetries_.transformations
-            told = {part.name for part in parts if part.verdict in ("absent", "partial")}
-            moved = centred(self.model_, images, told)
+            found = {part.name for part in parts if part.verdict in ("absent", "partial")}
+            moved = centred(self.model_, images, found)
         else:
             moved = self.model_.prototype(images, self.refine)
         return self._back(moved, np.asarray(X).shape[1:])
@@ -180,7 +180,7 @@ class SymmetryEstimator(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):
         )
 
     def _check_side(self) -> None:
-        """Refuse what is no picture; the two-stage model puts it in a frame, with a warning."""
+        """Refuse arrays that are too small; the two-stage model pads them, with a warning."""
         _, height, width = self.image_size_
         if min(height, width) >= LEAST_SIDE:
             return

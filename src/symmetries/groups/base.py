@@ -12,6 +12,9 @@ from torch import Tensor
 from symmetries._validation.checks import invalid
 
 Element = TypeVar("Element")
+Device = torch.device | str | None
+Dtype = torch.dtype | None
+Generator = torch.Generator | None
 
 
 @dataclass(frozen=True)
@@ -85,12 +88,7 @@ class Group(ABC, Generic[Element]):
         """Return the inverse element."""
 
     @abstractmethod
-    def identity(
-        self,
-        *batch: int,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
-    ) -> Element:
+    def identity(self, *batch: int, dtype: Dtype = None, device: Device = None) -> Element:
         """Return the identity, repeated over leading dimensions ``batch``."""
 
     @property
@@ -142,12 +140,7 @@ class Group(ABC, Generic[Element]):
         """Coordinates of the points that elements move as matrices; None where any will do."""
         return 2 if self.planar else None
 
-    def haar(
-        self,
-        *batch: int,
-        generator: torch.Generator | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> Element | None:
+    def haar(self, *batch: int, generator: Generator = None, dtype: Dtype = None) -> Element | None:
         """Elements drawn uniformly from a compact group; None where there is no such way."""
         return None
 

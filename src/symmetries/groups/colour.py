@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from symmetries._validation.checks import check_floats
-from symmetries.groups.base import Group, Parameter
+from symmetries.groups.base import Device, Dtype, Group, Parameter
 from symmetries.groups.shapes import choose, spread
 from symmetries.groups.special import wrap_angle
 
@@ -95,11 +95,6 @@ class Colour(Group[Tensor]):
         terms = ((1 - torch.cos(hue)) / 2, saturation.square(), value.square())
         return torch.stack(terms).sum(0)
 
-    def identity(
-        self,
-        *batch: int,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
-    ) -> Tensor:
+    def identity(self, *batch: int, dtype: Dtype = None, device: Device = None) -> Tensor:
         """Return zeros of shape ``(*batch, 3)``."""
         return torch.zeros(*batch, 3, dtype=dtype, device=device)

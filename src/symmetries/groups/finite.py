@@ -13,7 +13,7 @@ from torch import Tensor
 
 from symmetries._validation.checks import check_choice, check_whole
 from symmetries._validation.placement import check_broadcast
-from symmetries.groups.base import Group, Parameter
+from symmetries.groups.base import Device, Dtype, Group, Parameter
 from symmetries.groups.shapes import check_eta, check_indices, matrix_from_rows
 
 AXES = ("x", "y")
@@ -73,12 +73,7 @@ class FiniteGroup(Group[Tensor]):
             product = self.product(product, element)
         return product
 
-    def identity(
-        self,
-        *batch: int,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
-    ) -> Tensor:
+    def identity(self, *batch: int, dtype: Dtype = None, device: Device = None) -> Tensor:
         """Return zeros of shape ``batch``, always int64 whatever ``dtype`` is."""
         return torch.zeros(batch, dtype=torch.int64, device=device)
 

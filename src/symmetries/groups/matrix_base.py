@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from symmetries._validation.checks import check_floats
-from symmetries.groups.base import Group
+from symmetries.groups.base import Device, Dtype, Group
 from symmetries.groups.shapes import check_matrices, distance_of_matrices
 from symmetries.ops.affine_inverse import affine_inverse
 from symmetries.ops.affine_product import affine_product
@@ -38,12 +38,7 @@ class MatrixElements(Group[Tensor]):
         """Return the product of two elements whose shapes are right."""
         return first @ second
 
-    def identity(
-        self,
-        *batch: int,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
-    ) -> Tensor:
+    def identity(self, *batch: int, dtype: Dtype = None, device: Device = None) -> Tensor:
         """Return unit matrices of shape ``(*batch, side, side)``."""
         return torch.eye(self.side, dtype=dtype, device=device).expand(*batch, self.side, self.side)
 

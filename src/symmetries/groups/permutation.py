@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from symmetries._validation.checks import check_whole, invalid
-from symmetries.groups.base import Group, Parameter
+from symmetries.groups.base import Device, Dtype, Generator, Group, Parameter
 from symmetries.groups.shapes import check_eta, check_indices
 
 
@@ -69,21 +69,11 @@ class Permutation(Group[Tensor]):
         self.check(element)
         return element.argsort(-1)
 
-    def identity(
-        self,
-        *batch: int,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
-    ) -> Tensor:
+    def identity(self, *batch: int, dtype: Dtype = None, device: Device = None) -> Tensor:
         """Return 0, ..., n - 1, always int64 whatever ``dtype`` is."""
         return torch.arange(self.n, device=device).expand(*batch, self.n)
 
-    def haar(
-        self,
-        *batch: int,
-        generator: torch.Generator | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> Tensor:
+    def haar(self, *batch: int, generator: Generator = None, dtype: Dtype = None) -> Tensor:
         """Return permutations (*batch, n) drawn uniformly."""
         return torch.rand(*batch, self.n, generator=generator, dtype=torch.float64).argsort(-1)
 

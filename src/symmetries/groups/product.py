@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from symmetries._validation.checks import invalid, wrong_type
-from symmetries.groups.base import Group, Parameter
+from symmetries.groups.base import Device, Dtype, Group, Parameter
 from symmetries.groups.shapes import check_eta
 
 ProductElement = tuple[Any, ...]
@@ -131,11 +131,6 @@ class Product(Group[ProductElement]):
         """Invert the element factor by factor."""
         return tuple(f.inverse(e) for f, e in zip(self.factors, element, strict=True))
 
-    def identity(
-        self,
-        *batch: int,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
-    ) -> ProductElement:
+    def identity(self, *batch: int, dtype: Dtype = None, device: Device = None) -> ProductElement:
         """Return the tuple of the factors' identities."""
         return tuple(f.identity(*batch, dtype=dtype, device=device) for f in self.factors)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from symmetries._validation.checks import check_floats
-from symmetries.groups.base import Parameter
+from symmetries.groups.base import Dtype, Generator, Parameter
 from symmetries.groups.finite import principal_steps
 from symmetries.groups.matrix_base import ClosedMatrixGroup
 from symmetries.groups.shapes import check_eta
@@ -61,12 +61,7 @@ class SO3(ClosedMatrixGroup):
         self.check(element)
         return element.mT
 
-    def haar(
-        self,
-        *batch: int,
-        generator: torch.Generator | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> Tensor:
+    def haar(self, *batch: int, generator: Generator = None, dtype: Dtype = None) -> Tensor:
         """Return rotations (*batch, 3, 3) drawn uniformly."""
         return random_rotations(*batch, generator=generator, dtype=dtype)
 
@@ -117,12 +112,7 @@ class O3(ClosedMatrixGroup):
         self.check(element)
         return element.mT
 
-    def haar(
-        self,
-        *batch: int,
-        generator: torch.Generator | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> Tensor:
+    def haar(self, *batch: int, generator: Generator = None, dtype: Dtype = None) -> Tensor:
         """Return rotations drawn uniformly, half of them with the inversion."""
         turn = random_rotations(*batch, generator=generator, dtype=dtype)
         sign = 2 * torch.randint(2, batch, generator=generator) - 1

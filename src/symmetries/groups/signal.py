@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from symmetries._validation.checks import check_floats
-from symmetries.groups.base import Group, Parameter
+from symmetries.groups.base import Device, Dtype, Group, Parameter
 from symmetries.groups.shapes import check_eta, choose, spread
 from symmetries.groups.special import phi1
 
@@ -104,12 +104,7 @@ class Signal(Group[Tensor]):
         f, b, gamma, o = element.unbind(-1)
         return torch.stack((1 / f, -b / f, 1 / gamma, -o / gamma), -1)
 
-    def identity(
-        self,
-        *batch: int,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
-    ) -> Tensor:
+    def identity(self, *batch: int, dtype: Dtype = None, device: Device = None) -> Tensor:
         """Return identity elements ``(*batch, 4)``, equal to (1, 0, 1, 0)."""
         zeros = torch.zeros(*batch, 2, dtype=dtype, device=device)
         return torch.stack((zeros + 1, zeros), -1).flatten(-2)

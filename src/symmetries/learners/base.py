@@ -53,7 +53,7 @@ class GenerativeSummary(Summary):
     """How well a generative model describes images.
 
     Args:
-        images: number of images that were looked at.
+        images: number of images.
         bound: mean of the importance-weighted lower bound on log p(x), in nats per image.
         reconstruction_error: mean square difference of images and reconstructions.
         noise: mean standard deviation of a pixel.

@@ -221,7 +221,7 @@ class ConstrainedWeight(nn.Module):
 
     log nu moves by ``rate`` times log(e), held within [-1, 1], where e is the measured error by the
     error allowed: LI / target, or (1 - SI) / (1 - target). So nu grows while the model is not
-    invariant enough, shrinks while it is more invariant than asked for, and rests in between.
+    invariant enough, shrinks while it is more invariant than the target, and else stays.
 
     Args:
         target: largest error ("error", for LI, NLI, DI), or smallest similarity ("similarity").

@@ -14,19 +14,23 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from symmetries.lie.equations import Equations, Searched
 from symmetries.lie.functions import Function
 from symmetries.lie.intervals import (
+    TINY,
     Interval,
     jackknife_interval,
     ratio_interval,
     refit_interval,
+    student_quantile,
     worst_members,
 )
-from symmetries.lie.polarisation import Moments, Problem, Spectrum, merged
+from symmetries.lie.polarisation import Moments, Spectrum, merged
 from symmetries.lie.search import Search
 
 BLOCKS = 30  # of each half of the data
 FEWEST = 10
+LEAST_KNOWN = 0.3  # part of the slopes; if more of them may be noise, nothing is known
 REFITS = 30
 Verdict = Literal["symmetric", "not symmetric", "cannot be told"]
 
@@ -40,14 +44,15 @@ class Judges:
         moments: of the points.
         points: coordinates (n, r).
         units: that points belong to, (n,).
-        refits: equations and moments of fits to resampled data; none for a function that is given.
+        refits: equations and moments of fits to resampled data, and the numbers of its points; none
+            for a function that is given.
     """
 
-    problem: Problem
+    problem: Equations
     moments: Moments
     points: Tensor
     units: Tensor
-    refits: tuple[tuple[Problem, Moments], ...] = ()
+    refits: tuple[tuple[Equations, Moments, Tensor], ...] = ()
 
     def intervals(self, theta: Tensor, level: float) -> tuple[Interval, ...]:
         """For the largest defect in the span of the first fields, for each number of fields."""
@@ -55,6 +60,7 @@ class Judges:
             return ()
         defects, members = worst_members(*_grams(self.problem, self.moments, theta))
         above, below = self.problem.violations(self.points, members @ theta)
+        sizes = below
         _, number = self.units.unique(return_inverse=True)
         empty = above.new_zeros(int(number.max()) + 1, len(theta))
         above, below = (empty.index_add(0, number, part) for part in (above, below))
@@ -65,14 +71,22 @@ class Judges:
         ]
         if not self.refits:
             return tuple(found)
-        rows = [worst_members(*_grams(p, moments, theta))[0] for p, moments in self.refits]
+        grams = [_grams(p, moments, theta) for p, moments, _ in self.refits]
+        rows = [worst_members(*gram)[0] for gram in grams]
         again = [
             refit_interval(float(value), column.tolist(), level)
             for value, column in zip(defects, torch.stack(rows).T, strict=True)
         ]
+        ratios = torch.stack(
+            [
+                torch.einsum("ki,ij,kj->k", members, gram[1], members)
+                / sizes[rows].sum(0).clamp_min(TINY)
+                for gram, (_, _, rows) in zip(grams, self.refits, strict=True)
+            ]
+        )
         return tuple(
-            Interval(fit.value, fit.low, max(fit.high, data.high))
-            for fit, data in zip(again, found, strict=True)
+            Interval(fit.value, fit.low, _wider(max(fit.high, data.high), column, level))
+            for fit, data, column in zip(again, found, ratios.T, strict=True)
         )
 
     def last(self, theta: Tensor, level: float) -> Interval:
@@ -115,6 +129,11 @@ def each_level(level: float) -> float:
     return 1 - (1 - level) / 3
 
 
+def spectrum_level(level: float) -> float:
+    """Level of an interval of the spectrum, which is used for two tests (:func:`decide`)."""
+    return 1 - (1 - level) / 6
+
+
 def split_halves(units: Tensor, seed: int) -> tuple[Tensor, Tensor]:
     """Indices of two halves of the data, drawn at random; rows of a unit stay together.
 
@@ -143,7 +162,7 @@ def resampled(units: Tensor, rows: Tensor, generator: torch.Generator) -> Tensor
 
 
 def certify_function(
-    found: Search, units: Tensor, halves: tuple[Tensor, Tensor], epsilon: float, level: float
+    found: Searched, units: Tensor, halves: tuple[Tensor, Tensor], epsilon: float, level: float
 ) -> Certificates:
     """Certificates for a function that is given: what is uncertain is the data's distribution.
 
@@ -160,16 +179,16 @@ def certify_function(
     if few:
         return Certificates(0, problem.family.size, torch.zeros(0, problem.unknowns), (), (), few)
     first, second = ([problem.measure(z[rows]) for rows in part] for part in blocks)
-    one_sided = each_level(level)
+    one_sided, both = each_level(level), spectrum_level(level)
     chosen = _candidates(problem.spectrum(merged(first)), epsilon)
     whole, without = _with_and_without(problem, [*first, *second])
     spectrum = tuple(
-        jackknife_interval(float(value), [float(s.defects[i]) for s in without], one_sided)
+        jackknife_interval(float(value), [float(s.defects[i]) for s in without], both)
         for i, value in enumerate(whole.defects)
     )
     judges = Judges(problem, merged(second), z[halves[1]], units[halves[1]])
     worst = judges.intervals(chosen, one_sided)
-    return _decide(chosen, worst, spectrum, epsilon, judges.last)
+    return decide(chosen, worst, spectrum, epsilon, judges.last)
 
 
 def certify_fit(
@@ -204,6 +223,8 @@ def certify_fit(
     first = found.problem.measure(found.coordinates[halves[0]])
     chosen = _candidates(found.problem.spectrum(first), epsilon)
     judged, spectra = [], []
+    place = torch.zeros(len(points), dtype=torch.long)
+    place[halves[1]] = torch.arange(len(halves[1]))
     for index, part in ((0, halves[1]), (1, every)):
         for refit in range(REFITS + 1):
             rows = part if refit == 0 else resampled(units, part, generator)
@@ -214,29 +235,37 @@ def certify_fit(
             elif refit == 0:
                 judges = Judges(again.problem, moments, again.coordinates, units[rows])
             else:
-                judged.append((again.problem, moments))
+                judged.append((again.problem, moments, place[rows]))
     size = min(len(defects) for defects in spectra)
     table = torch.stack([defects[:size] for defects in spectra])
     spectrum = tuple(
-        refit_interval(float(column[0]), column[1:].tolist(), one_sided) for column in table.T
+        refit_interval(float(column[0]), column[1:].tolist(), spectrum_level(level))
+        for column in table.T
     )
     judges = replace(judges, refits=tuple(judged))
     worst = judges.intervals(chosen, one_sided)
-    return _decide(chosen, worst, spectrum, epsilon, judges.last)
+    return decide(chosen, worst, spectrum, epsilon, judges.last)
 
 
-def _decide(
+def decide(
     chosen: Tensor,
     worst: tuple[Interval, ...],
     spectrum: tuple[Interval, ...],
     epsilon: float,
     judge: Callable[[Tensor, float], Interval],
 ) -> Certificates:
-    """Count from the best field until a test fails, and from the worst until one fails."""
+    """Count from the best field until a test fails; the next one, or the worst, are not symmetric.
+
+    That there are no more than were certified is tested first, and needs one interval only: defects
+    ascend. If it fails, fields are counted from the worst until a test fails. Both together have
+    the probability of one family of tests.
+    """
     least = 0
     while least < len(worst) and worst[least].high <= epsilon:
         least += 1
     most = len(spectrum)
+    if least < most and spectrum[least].low > epsilon:  # so are the defects of all that follow
+        most = least
     while most > least and spectrum[most - 1].low > epsilon:
         most -= 1
     return Certificates(least, most, chosen, worst, spectrum, "", judge)
@@ -247,7 +276,7 @@ def _candidates(spectrum: Spectrum, epsilon: float) -> Tensor:
     return spectrum.theta[spectrum.defects <= 2 * epsilon]
 
 
-def _too_few(problem: Problem, halves: tuple[Tensor, Tensor], units: Tensor, least: int) -> str:
+def _too_few(problem: Equations, halves: tuple[Tensor, Tensor], units: Tensor, least: int) -> str:
     """Why there is too little data, or an empty string; ``least`` units in each half are needed."""
     known = 2 * min(len(units[half].unique()) for half in halves)
     if known < 2 * least:
@@ -266,14 +295,31 @@ def _blocks(units: Tensor, half: Tensor) -> list[Tensor]:
     return [half[number * blocks // count == block] for block in range(blocks)]
 
 
-def _grams(problem: Problem, moments: Moments, theta: Tensor) -> tuple[Tensor, Tensor]:
+def _grams(problem: Equations, moments: Moments, theta: Tensor) -> tuple[Tensor, Tensor]:
     """Gram matrices (k, k) of violations and of denominators, summed over points."""
     above = moments.violation.matrix() @ theta.T
     below = problem.denominator(moments) @ theta.T
     return above.T @ above, below.T @ below * moments.points
 
 
-def _with_and_without(problem: Problem, parts: list[Moments]) -> tuple[Spectrum, list[Spectrum]]:
+def _wider(high: float, ratios: Tensor, level: float) -> float:
+    """An upper limit without what noise adds to the denominator.
+
+    Noise makes the slopes of a fit too large, above all where data hardly varies, and defects too
+    small. Slopes of refits exceed those of the fit by as much as these exceed the true ones.
+
+    Args:
+        high: the limit.
+        ratios: of the denominators of refits and of the fit, at the same points, (r,).
+        level: of the part of the root of the denominator that is not noise.
+    """
+    roots = ratios.sqrt()  # slopes, whose errors are even
+    reach = student_quantile(level, len(roots) - 1) * float(roots.std())
+    known = 2 - float(roots.mean()) - reach
+    return math.inf if not known >= LEAST_KNOWN else high / min(known, 1.0)
+
+
+def _with_and_without(problem: Equations, parts: list[Moments]) -> tuple[Spectrum, list[Spectrum]]:
     """The spectrum of all blocks, and those without each of them."""
     before, after = [problem.empty()], [problem.empty()]
     for part in parts:

@@ -137,16 +137,7 @@ class Problem:
         if rows < self.unknowns:
             expected = f"at least {self.unknowns} rows (points times outputs)"
             raise invalid("x", expected, rows, "give more points, or a smaller family of fields")
-        below = self.denominator(moments)
-        size, axes = right_singular(below)
-        kept = size > RANK * size[0]
-        whitening = axes[kept].T / size[kept]
-        scaled = moments.violation.matrix() / moments.points**0.5 @ whitening
-        defects, fields = right_singular(scaled, full=True)
-        short = whitening.shape[1] - len(defects)
-        defects = torch.cat((defects, defects.new_zeros(short)))
-        theta = (whitening @ fields.T).T
-        return Spectrum(defects.flip(0), theta.flip(0), int((~kept).sum()))
+        return generalised_spectrum(moments, self.denominator(moments))
 
     def denominator(self, moments: Moments) -> Tensor:
         """A factor (any, p) of the quadratic form in the denominator of the defect."""
@@ -201,6 +192,19 @@ class Problem:
                     "kij,nj->nik", self.family.coefficients, answer
                 )
             yield violation, weight[:, None] * features, answer
+
+
+def generalised_spectrum(moments: Moments, below: Tensor) -> Spectrum:
+    """Defects by these moments, for a factor (any, p) of the denominator's quadratic form."""
+    size, axes = right_singular(below)
+    kept = size > RANK * size[0]
+    whitening = axes[kept].T / size[kept]
+    scaled = moments.violation.matrix() / moments.points**0.5 @ whitening
+    defects, fields = right_singular(scaled, full=True)
+    short = whitening.shape[1] - len(defects)
+    defects = torch.cat((defects, defects.new_zeros(short)))
+    theta = (whitening @ fields.T).T
+    return Spectrum(defects.flip(0), theta.flip(0), int((~kept).sum()))
 
 
 def merged(parts: Sequence[Moments]) -> Moments:

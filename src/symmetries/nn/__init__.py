@@ -1,4 +1,4 @@
-"""Layers: no losses, no data."""
+"""Layers of neural networks."""
 
 from typing import TYPE_CHECKING
 

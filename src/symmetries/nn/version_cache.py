@@ -27,7 +27,7 @@ class VersionCache(Generic[T]):
     in which modules keep their tensors.
 
     Args:
-        constants: names of buffers that nothing changes, or that play no part: not looked at.
+        constants: names of buffers that never change or do not matter: they are not compared.
 
     Example:
         >>> import torch

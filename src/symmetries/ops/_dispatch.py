@@ -1,6 +1,6 @@
 """Registry of the fused operations, and the conditions under which a fused form may run.
 
-Every fused form is asked for by its name: ``usable("warp", images, theta)``. Names come from
+Every fused form is requested by its name: ``usable("warp", images, theta)``. Names come from
 :data:`OPERATIONS`. :func:`disabled` and the environment variable ``SYMMETRIES_KERNELS`` switch
 operations off, so that their torch forms run instead.
 """
@@ -85,7 +85,7 @@ def disabled(*operations: str) -> Iterator[None]:
 
 @contextmanager
 def recorded() -> Iterator[dict[str, bool]]:
-    """Record which operations are asked for inside the block, and whether their fused form ran.
+    """Record which operations are called inside the block, and whether their fused form ran.
 
     Example:
         >>> with recorded() as seen:

@@ -101,7 +101,7 @@ def is_right(
 
     Args:
         case: what kernels are compiled for.
-        network: whose kernels are asked about.
+        network: the kernel network.
         build: from such a network, of any type of numbers, to its fused form.
     """
     device = network.gamma.device

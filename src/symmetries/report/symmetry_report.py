@@ -234,7 +234,7 @@ def _check_sections(result: SymmetryResult) -> list[Section]:
 
 
 def _numbers(parts: Sequence[Transformation]) -> Section:
-    header = ("transformation", "90 % width", "interval", "told from", "resolution", "verdict")
+    header = ("transformation", "90 % width", "interval", "pictures used", "resolution", "verdict")
     rows = [
         (
             title(part.name),

@@ -18,7 +18,13 @@ from symmetries.results.audits import (
 )
 from symmetries.results.augments import AugmentResult
 from symmetries.results.base import Record, Result
-from symmetries.results.fits import FitResult, Invariance, LayerRelaxation, WidthCurve
+from symmetries.results.fits import (
+    EvidenceCurve,
+    FitResult,
+    Invariance,
+    LayerRelaxation,
+    WidthCurve,
+)
 from symmetries.results.generators import (
     FieldDefect,
     FieldGenerator,
@@ -51,6 +57,7 @@ __all__ = [
     "DataSummary",
     "DriftPoint",
     "Estimate",
+    "EvidenceCurve",
     "FieldDefect",
     "FieldGenerator",
     "FitResult",

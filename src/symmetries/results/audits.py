@@ -22,7 +22,7 @@ class Estimate(Record):
     random (anew for each example), that of elements.
 
     Args:
-        mean: over examples and group elements; the sum where a sum was asked for.
+        mean: over examples and group elements; the sum if a sum was requested.
         standard_error: of that number; NaN for a single example.
         low: lower end of the confidence interval.
         high: upper end of the confidence interval.

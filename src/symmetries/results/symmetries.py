@@ -108,7 +108,7 @@ class SymmetrySummary(Record):
     Args:
         warnings: to be read first.
         transformations: one for each parameter of the group, or one for a finite group.
-        images: how many were looked at.
+        images: number of images.
         content_kept: share of the pictures that survives the way to a two-stage model's prototype
             and back.
         gain: nats by which an orbit posterior tells moves of unseen pictures better than chance.
@@ -132,7 +132,7 @@ class Quality(Record):
     """How far to trust the numbers.
 
     Args:
-        images: how many were looked at for the widths.
+        images: number of images behind the widths.
         content_kept: share of the pictures that survives the way to a two-stage model's prototype
             and back.
         gain: nats by which an orbit posterior tells moves of unseen pictures better than chance.
@@ -152,7 +152,7 @@ class SymmetryResult(ShownResult):
         warnings: to be read first; empty if there is nothing to say.
         method: "orbit" or "two-stage".
         group: name of the transformations that were looked for.
-        data: what was looked at.
+        data: the images.
         transformations: one for each parameter of the group, or one for a finite group.
         classes: the same by class, where there are labels.
         check: the self-test; None where there was none.

@@ -27,6 +27,7 @@ from symmetries.training.history import History
 from symmetries.training.optim import load_optimizer_tensors, optimizer_tensors
 
 NAME = "checkpoint"
+MOST_THREADS = 4096  # a larger number in a file is a mistake
 
 
 class NonFiniteError(RuntimeError):
@@ -158,6 +159,18 @@ class Checkpoints:
         if self.last is None:
             return "No checkpoint has been written"
         return f"The last good checkpoint is {self.folder / NAME}.json, after step {self.last}"
+
+
+def stored_threads(folder: Path) -> int | None:
+    """The number of threads that the checkpoints in a folder were computed with, if it is known."""
+    for path in sorted(folder.rglob("*.json")):
+        try:
+            number = json.loads(path.read_bytes())["meta"]["threads"]
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            continue
+        if type(number) is int and 1 <= number <= MOST_THREADS:
+            return number
+    return None
 
 
 def check_weights(model: nn.Module, done: int) -> None:

@@ -56,17 +56,20 @@ def torch_threads(number: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def side_by_side(tasks: Sequence[Callable[[], T]], at_a_time: int | None = None) -> list[T]:
+def side_by_side(
+    tasks: Sequence[Callable[[], T]], at_a_time: int | None = None, threads: int | None = None
+) -> list[T]:
     """Call functions that do not depend on each other, several at a time, each in a thread.
 
-    Every task computes with :func:`threads_of_a_fit` threads, whether it runs beside others or not,
-    so results do not depend on how many run at a time. Tasks must draw random numbers from their
+    Every task computes with as many threads, whether it runs beside others or not, so results do
+    not depend on how many run at a time. Tasks must draw random numbers from their
     own generators only. Ctrl-C, or an error in one of them, lets trainings that run end after
     their step with a checkpoint; no other task is begun.
 
     Args:
         tasks: functions without arguments.
         at_a_time: as many as the cores allow by default; 1 calls them in turn in this thread.
+        threads: of each task; :func:`threads_of_a_fit` by default.
 
     Returns:
         Their results, in order.
@@ -75,7 +78,7 @@ def side_by_side(tasks: Sequence[Callable[[], T]], at_a_time: int | None = None)
         >>> side_by_side([lambda: 1, lambda: 2])
         [1, 2]
     """
-    threads = threads_of_a_fit()
+    threads = threads or threads_of_a_fit()
     number = max(1, available_cores() // threads) if at_a_time is None else at_a_time
     number = min(number, len(tasks))
     if number <= 1:

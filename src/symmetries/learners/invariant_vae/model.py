@@ -60,7 +60,7 @@ from symmetries.training.recipe import plain_settings
 from symmetries.training.step import mix, seeded
 
 ROWS = 30_000  # decoded images at a time
-VIEWS = 32  # of each image, when the model is asked
+VIEWS = 32  # of each image, outside of training
 INITIAL_PROTOTYPE_NOISE = 0.1
 NO_NOISE = -20.0  # whose softplus is 2e-9
 

@@ -32,7 +32,7 @@ class Prior(nn.Module):
         group: the transformations.
         bounds: of their parameters: at the start the scale is a third of them.
         config: see :class:`InvariantVAEConfig`; without ``flexible`` splines stay the identity,
-            without ``conditional`` z is not looked at.
+            without ``conditional`` z is ignored.
     """
 
     def __init__(
@@ -67,9 +67,10 @@ class Posterior(nn.Module):
     .. math:: v(x) = \frac1n \sum_k R(-a_k)\, \hat v(T_{a_k} x), \qquad a_k = 2 \pi k / n,
 
     so that c(T_a x) = c(x) + a: what the average of equation 19 is to an invariant encoder, this is
-    to an equivariant angle. If the angle is all there is, what else q is told is averaged too, so
-    that q turns with the image as a whole. Without views a prototype that half a turn leaves nearly
-    as it is keeps q on half the circle, as the angles of images upside down would have to jump.
+    to an equivariant angle. If the angle is the only parameter, the other inputs of q are averaged
+    too, so that q turns with the image as a whole. Without views a prototype that half a turn
+    leaves nearly as it is keeps q on half the circle, as the angles of images upside down would
+    have to jump.
 
     Args:
         shape: (C, H, W) of the images.

@@ -28,7 +28,7 @@ class InvarianceSummary(Summary):
     """Learned half-widths of a model, with its bound and its accuracy.
 
     Args:
-        images: number of images that were looked at.
+        images: number of images.
         half_widths: by parameter, in the units a person reads.
         units: of the half-widths: "degrees", "pixels", "factor".
         elbo: bound on the log marginal likelihood per example, if these are the training images.

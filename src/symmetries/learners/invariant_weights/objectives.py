@@ -113,7 +113,7 @@ def images_of(batch: Sequence[Tensor], sets: Sequence[int] | None = None) -> Ten
 def check_labelled(model: InvariantModel, images: Sequence[Tensor], targets: Tensor) -> None:
     """Raise unless these are a model, tensors of images (N, C, H, W) and N targets.
 
-    Values are looked at: for entry points only.
+    Reads values, which synchronises: for entry points only.
     """
     if not isinstance(model, InvariantModel):
         raise wrong_type("model", "an InvariantModel", model, "see shallow_model")

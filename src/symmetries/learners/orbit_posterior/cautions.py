@@ -13,7 +13,6 @@ FEW_TOLD = 0.03
 POOR_RECOVERY = 0.2
 UNSETTLED = 0.1  # nats
 MOST_OUTER = 0.01
-WIDE_INTERVAL = 1.3  # ratio of its ends
 
 
 def about_width(part: "ParameterSummary", width: float, planted: list[Planted]) -> list[str]:
@@ -22,11 +21,6 @@ def about_width(part: "ParameterSummary", width: float, planted: list[Planted]) 
     if part.share_told < FEW_TOLD and part.verdict in ("absent", "partial"):
         share = 100 * part.share_told
         found.append(f"{part.name}: read from {share:.1f} % of the pictures only; others tell less")
-    low, high = part.interval
-    if part.unit == "factor":
-        low, high = math.log(low), math.log(high)
-    if part.verdict == "partial" and high > WIDE_INTERVAL * max(low, 1e-9):
-        found.append(f"{part.name}: the width is not certain; give more pictures")
     row = nearest_planted(planted, part.name, width)
     if row is not None and abs(math.log(max(row.ratio, 1e-3))) > POOR_RECOVERY:
         found.append(

@@ -13,18 +13,16 @@ from torch import Tensor
 
 from symmetries._validation.checks import as_device
 from symmetries.groups.names import group_name
-from symmetries.learners.orbit_posterior.chart import STRETCHES, widened
+from symmetries.learners.orbit_posterior.calibrating import read_sets
+from symmetries.learners.orbit_posterior.chart import widened
 from symmetries.learners.orbit_posterior.config import Training
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
 from symmetries.learners.orbit_posterior.reading import outer_mass
+from symmetries.learners.orbit_posterior.verdicts import told
 from symmetries.training import History, train
 from symmetries.training.best import BestWeights
 from symmetries.training.recipe import plain_settings
-from symmetries.training.side_by_side import (
-    side_by_side,
-    threads_of_a_fit,
-    torch_threads,
-)
+from symmetries.training.side_by_side import side_by_side, torch_threads
 from symmetries.training.source import fits_on_device
 from symmetries.training.step import mix
 
@@ -35,13 +33,13 @@ LEAST_HELD_OUT = 16
 MOST_HELD_OUT = 2048
 LOOKED_AT = 1024  # held-out views at each look
 LOOKS = 10  # over a round
+READ = 512  # held-out pictures whose widths are looked at
 OUTER = 0.01  # of q may lie in the outer 5 % of the reach
-OUTER_STRETCH = 0.003  # of zooms, scales and shears: they show by their sharpness that they are far
 WIDER = 2.0
-FAR = 0.03  # of q in the outer 5 %: then the reach is widened twice at once
 FEWEST_STEPS = 600  # of a round; few pictures are overfitted by more
 OVERFITS = 0.7  # of a round: what is best before is followed by no other round
 MOST_TRIES = 4
+MANY_COORDINATES = 6
 Run = Mapping[str, Any]  # fields of TrainConfig
 
 
@@ -82,7 +80,7 @@ def fit_folds(model: "OrbitPosterior", images: Tensor, run: Run) -> History:
     folds = model.folds(len(images))
     together = _can_share_cores(model, run)
     images = resident(images, _device(run)) if _processes(run) == 1 else images
-    with torch_threads(threads_of_a_fit() if together else torch.get_num_threads()):
+    with torch_threads(model.threads if together else torch.get_num_threads()):
         first, history = _find_reach(model, images, folds, run)
         others = {**run, "progress": False} if together else run  # one bar at a time
         fits = [first]
@@ -92,14 +90,23 @@ def fit_folds(model: "OrbitPosterior", images: Tensor, run: Run) -> History:
         half = images[folds != 0][::2]
         fits.append(Fit(model, model.half_fit, model.fold_count, half, others, "half"))
         if together:
-            side_by_side([fit.finish for fit in fits])
+            side_by_side([fit.finish for fit in fits], threads=model.threads)
         for fit in fits:
             fit.finish()  # nothing is left to do where they were fitted side by side
             join(history, fit.history)
         for fit in fits[:-1]:
             model.gains[fit.fold], model.rises[fit.fold] = -fit.best, fit.rise
-        model.outer = outer_mass(model, model.fits[0], images[folds == 0][:LOOKED_AT])
+        model.drifts = _mean_drifts(model, [fit.drift for fit in fits[:-1]])
+        outer = outer_mass(model, model.fits[0], images[folds == 0][:LOOKED_AT])
+        model.outer = {n: v for n, v in outer.items() if model.chart.reach[n] < model.most(n)}
     return history
+
+
+def _mean_drifts(model: "OrbitPosterior", drifts: list[tuple[float, ...]]) -> dict[str, float]:
+    """What the last round changed of the width of each coordinate, over the fits that say so."""
+    known = [drift for drift in drifts if drift]
+    means = [sum(column) / len(drifts) for column in zip(*known, strict=True)]
+    return dict(zip(model.chart.names, means, strict=False))
 
 
 def _can_share_cores(model: "OrbitPosterior", run: Run) -> bool:
@@ -128,22 +135,33 @@ def _find_reach(
     """The first fit after its first round, with a pi that reaches as far as the data need.
 
     Where pi turns out to be too narrow for unseen pictures, the model is built again with a wider
-    one. The history has the rounds that were in vain.
+    one, unless their content shows that it is wide enough. The history has the rounds that were in
+    vain.
     """
     history = History()
     rest, unseen = images[folds != 0], images[folds == 0][:LOOKED_AT]
     for attempt in range(MOST_TRIES):
         fit = Fit(model, model.fits[0], 0, rest, run, f"fold0-try{attempt}")
         fit.round()
-        if attempt == MOST_TRIES - 1 or not _widen(model, unseen):
-            break
-        join(history, fit.history)
+        if attempt < MOST_TRIES - 1 and _wider(model, unseen):
+            if not fit.settled:
+                fit.round()  # a network that has learned little takes far moves for likely
+            wider = _wider(model, unseen)
+            if wider:
+                model.rebuild(model.chart.wider(wider))
+                join(history, fit.history)
+                continue
+        break
     return fit, history
 
 
 @dataclass
 class Fit:
-    """A network and its training in rounds, until one improves the held-out likelihood by little.
+    """A network and its training in rounds, until the answer has settled.
+
+    The answer is the width of each coordinate, read from held-out pictures as it will be read from
+    unseen ones. It has settled when a round that was as long as all before it changed neither the
+    widths nor the held-out likelihood by much.
 
     Args:
         model: for its view, chart and settings.
@@ -154,6 +172,8 @@ class Fit:
         name: of the folders of its rounds.
         best: held-out loss; at first that of the uniform law, which a new network has.
         rise: what the last round brought, unless held-out pictures had been best long before.
+        widths: of the held-out pictures after the last round, by coordinate.
+        drift: logarithm of what the last round changed them by; none where it overfits.
         rounds: how many there were.
         settled: whether no other round is needed.
         history: of all rounds.
@@ -167,6 +187,8 @@ class Fit:
     name: str
     best: float = 0.0
     rise: float = 0.0
+    widths: tuple[float, ...] = ()
+    drift: tuple[float, ...] = ()
     rounds: int = 0
     settled: bool = False
     history: History = field(default_factory=History)
@@ -181,11 +203,12 @@ class Fit:
         """Train once more."""
         model, number = self.model, self.rounds
         recipe = model.config.training
+        longer = replace(recipe, steps=recipe.steps * 2 ** max(0, number - 1))
         part, loss, overfits = fit_round(
             model,
             self.network,
             *self.split,
-            recipe,
+            longer,
             self.run,
             f"{self.name}-round{number}",
             mix(model.seed, self.fold, number),
@@ -194,9 +217,21 @@ class Fit:
         join(self.history, part)
         self.rise = 0.0 if overfits else max(0.0, self.best - loss)
         self.rounds += 1
-        few = number > 0 and self.rise < recipe.settled
-        self.settled = overfits or few or self.rounds == recipe.rounds
         self.best = min(self.best, loss)
+        before, self.widths = self.widths, ()
+        if not overfits and self.most_rounds > 1:
+            self.widths = held_out_widths(model, self.network, self.split[1])
+        pairs = zip(before, self.widths, strict=False)  # there are none before the second round
+        self.drift = tuple(math.log(now / old) for old, now in pairs)
+        change = max(map(abs, self.drift), default=math.inf)
+        steady = self.rise < recipe.settled and change < recipe.steady
+        self.settled = overfits or steady or self.rounds == self.most_rounds
+
+    @property
+    def most_rounds(self) -> int:
+        """One more from six coordinates on: there is more to learn."""
+        many = len(self.model.chart.coordinates) >= MANY_COORDINATES
+        return self.model.config.training.rounds + int(many)
 
     def finish(self) -> None:
         """Train until it has settled."""
@@ -233,7 +268,8 @@ def fit_round(
         whether held-out pictures were explained best long before the end.
     """
     steps = min(recipe.steps, FEWEST_STEPS + len(kept))
-    batch = min(recipe.batch_size, max(16, len(kept) // 2))
+    # Of few pictures half at a time, in a number that 2 to 16 processes share evenly.
+    batch = min(recipe.batch_size, max(16, len(kept) // 2 // 16 * 16))
     recipe = replace(recipe, steps=steps, batch_size=batch)
     out = None if run.get("out") is None else Path(run["out"]) / name
     known = {"group": group_name(model.chart.group), "reach": str(model.chart.reach)}
@@ -260,6 +296,19 @@ def fit_round(
     return history, watch.best, watch.when < OVERFITS * config.steps
 
 
+def held_out_widths(
+    model: "OrbitPosterior", network: PoseNetwork, held: Tensor
+) -> tuple[float, ...]:
+    """Calibrated width of each coordinate, of the pictures whose pose the network tells best."""
+    densities, sets = read_sets(model, network.to(model.device), held[:READ], model.seed)
+    found = []
+    for density, own in zip(densities, sets, strict=True):
+        chosen = told(density.widths(), model.config.reading, density.cell)
+        least = 0.0 if density.coordinate.kind == "finite" else density.cell
+        found.append(own[chosen].width() + least)
+    return tuple(found)
+
+
 def split_held_out(images: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:
     """Pictures to learn from, and pictures to stop by."""
     count = min(max(round(share * len(images)), LEAST_HELD_OUT), MOST_HELD_OUT, len(images) // 2)
@@ -277,19 +326,16 @@ def join(history: History, part: History) -> None:
     history.steps_per_second = part.steps_per_second
 
 
-def _widen(model: "OrbitPosterior", images: Tensor) -> bool:
-    """Whether pi had to reach further: then the model is built again with the new reach."""
+def _wider(model: "OrbitPosterior", images: Tensor) -> dict[str, float]:
+    """A larger reach, by name, of coordinates whose moves have to go further; none if all is well.
+
+    Where pictures have no background moves may not go so far that little is left in sight.
+    """
     wider = {}
     outer = outer_mass(model, model.fits[0], images)
     for coordinate in model.chart.coordinates:
-        most = OUTER_STRETCH if coordinate.name in STRETCHES else OUTER
-        if coordinate.kind == "line" and outer[coordinate.name] > most:
-            far = outer[coordinate.name] > FAR
-            reach = widened(coordinate, WIDER**2 if far else WIDER)
+        if coordinate.kind == "line" and outer[coordinate.name] > OUTER:
+            reach = min(widened(coordinate, WIDER), model.most(coordinate.name))
             if reach > coordinate.reach * 1.01:
                 wider[coordinate.name] = reach
-    rebuilt = model.chart.wider(wider)
-    if not wider or model.would_be_too_small(rebuilt):
-        return False
-    model.rebuild(rebuilt)
-    return True
+    return {} if model.would_be_too_small(model.chart.wider(wider)) else wider

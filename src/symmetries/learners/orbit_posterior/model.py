@@ -1,5 +1,6 @@
 """The orbit posterior: what can be asked of it."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from symmetries._validation.checks import (
+    as_path,
     check_chw,
     check_image_shape,
     check_whole,
@@ -18,6 +20,11 @@ from symmetries.actions.resolve import as_image_action
 from symmetries.data.base import FAR, ImageSet, check_unit_range, images_to_learn
 from symmetries.groups.base import Group
 from symmetries.learners.base import run_options, write_report
+from symmetries.learners.orbit_posterior.canonical import (
+    canonical_level,
+    canonical_view,
+    reach_of_content,
+)
 from symmetries.learners.orbit_posterior.chart import Chart
 from symmetries.learners.orbit_posterior.config import OrbitConfig
 from symmetries.learners.orbit_posterior.findings import OrbitFindings, findings
@@ -29,6 +36,7 @@ from symmetries.learners.orbit_posterior.summary import OrbitSummary, summarise
 from symmetries.learners.orbit_posterior.versions import draw_versions, drawn_at, new_versions
 from symmetries.learners.orbit_posterior.views import Frame, View, find_frame
 from symmetries.training import History, load_learner, save_model
+from symmetries.training.resume import stored_threads
 from symmetries.training.side_by_side import threads_of_a_fit, torch_threads
 from symmetries.training.step import mix, seeded
 
@@ -58,7 +66,7 @@ class OrbitPosterior(nn.Module):
         shape: (C, H, W) of the pictures, at least 8 x 8.
         config: a preset, "quick" or "default", or an :class:`OrbitConfig`.
         seed: of the initial weights, the folds and of training.
-        reach: by name, how far random moves go at first; they go further where the data do.
+        reach: by name, how far random moves go at least; they go further where the data do.
         backbone: called for each fold, makes a module from views to features.
 
     Example:
@@ -92,6 +100,9 @@ class OrbitPosterior(nn.Module):
         self.fold_count = self.config.folds or MANY_FOLDS
         self.fitted = False
         self.history: History | None = None
+        self.given_reach = dict(reach or {})
+        self.most_reach: dict[str, float] = {}
+        self.kept_threads: int | None = None
         self.rebuild(Chart(action.group, self.config.bins, reach))
 
     def rebuild(self, chart: Chart) -> None:
@@ -103,11 +114,13 @@ class OrbitPosterior(nn.Module):
         for fold in range(self.fold_count + 1):  # the last one learns from half of the pictures
             with seeded(mix(self.seed, 13, fold) % 2**31):
                 backbone = None if self.make_backbone is None else self.make_backbone()
-                fits.append(PoseNetwork(chart, self.view.shape, self.config.network, backbone))
+                how = (self.config.network, backbone, canonical_view(self.view))
+                fits.append(PoseNetwork(chart, self.view.shape, *how))
         self.half_fit = fits.pop()
         self.fits: Sequence[PoseNetwork] = nn.ModuleList(fits)  # type: ignore[assignment]
         self.gains = [0.0] * self.fold_count
         self.rises = [0.0] * self.fold_count
+        self.drifts: dict[str, float] = {}
         self.outer: dict[str, float] = {}
         self.to(device).eval()
 
@@ -144,12 +157,21 @@ class OrbitPosterior(nn.Module):
         self.levels = (float(some.mean()), float(some.std().clamp_min(1e-6)))
         self.fold_count = self.config.folds or (MANY_FOLDS if len(data) < MANY_PICTURES else 2)
         self.frame = find_frame(some, float(self.action.fill))
-        self.rebuild(Chart(self.chart.group, self.config.bins, self.chart.reach))
+        reach, self.most_reach = dict(self.given_reach), {}
+        if canonical_level(self.chart, self.frame.plain) is not None:
+            first, self.most_reach = reach_of_content(some, self.chart, self.frame.fill)
+            reach |= {name: max(far, reach.get(name, 0.0)) for name, far in first.items()}
+        self.rebuild(Chart(self.chart.group, self.config.bins, reach))
+        self.kept_threads = stored_threads(as_path(out, "out")) if resume and out else None
         run = {"out": out, "resume": resume, "device": device, "precision": precision}
         self.history = fit_folds(self, small, {**run, "progress": progress, **more})
         self.fitted = True
         self.eval()
         return self.history
+
+    def most(self, name: str) -> float:
+        """How far moves along a coordinate can go between pictures of the data."""
+        return self.most_reach.get(name, math.inf)
 
     def checked(self, images: Tensor | ImageSet) -> Tensor:
         """The images, if the pose of some can be told: different pictures, not of one colour."""
@@ -175,8 +197,10 @@ class OrbitPosterior(nn.Module):
 
     @property
     def threads(self) -> int:
-        """Threads to read densities with: on a CPU as many as each of its fits had."""
-        return threads_of_a_fit() if self.shares_cores else torch.get_num_threads()
+        """Threads of fits and densities: on a CPU by its cores, and kept by a run that resumes."""
+        if not self.shares_cores:
+            return torch.get_num_threads()
+        return self.kept_threads or threads_of_a_fit()
 
     @property
     def shares_cores(self) -> bool:
@@ -296,10 +320,10 @@ class OrbitPosterior(nn.Module):
 
 
 def _count_distinct(rows: Tensor) -> int:
-    """How many rows differ, as far as there are enough of them."""
+    """How many rows differ as 8-bit pictures would, as far as there are enough of them."""
     seen: set[bytes] = set()
     for row in rows:
-        seen.add(row.cpu().numpy().tobytes())
+        seen.add((row * 255).round().to(torch.int16).cpu().numpy().tobytes())
         if len(seen) >= FEWEST:
             break
     return len(seen)

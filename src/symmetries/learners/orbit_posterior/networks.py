@@ -1,12 +1,14 @@
 """Networks that read the pose of a picture: convolutional, or fully connected."""
 
 import math
+from typing import Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from symmetries._validation.checks import invalid, wrong_type
+from symmetries.learners.orbit_posterior.canonical import Canonical
 from symmetries.learners.orbit_posterior.chart import Chart
 from symmetries.learners.orbit_posterior.config import Network
 from symmetries.learners.orbit_posterior.heads import Histograms
@@ -24,6 +26,7 @@ class PoseNetwork(nn.Module):
         shape: (C, H, W) of the views.
         config: sizes.
         backbone: any module from views (N, C, H, W) to features (N, F); by default one is made.
+        canonical: brings views to a canonical pose, and gives what was taken away as numbers.
     """
 
     def __init__(
@@ -32,17 +35,31 @@ class PoseNetwork(nn.Module):
         shape: tuple[int, int, int],
         config: Network,
         backbone: nn.Module | None = None,
+        canonical: Canonical | None = None,
     ) -> None:
         super().__init__()
+        self.canonical = canonical
+        shape = shape if canonical is None else canonical.shape
         kind = network_kind(config.kind, shape)
         self.backbone = backbone or _built(kind, shape, config)
         features = config.features if backbone is None else _features(backbone, shape)
+        features += 0 if canonical is None else canonical.features
         self.head = Histograms(chart.coordinates, features, config.features, config.dropout)
+
+    def train(self, mode: bool = True) -> Self:
+        """Switch modes; a frozen backbone is never trained, nor are its running statistics."""
+        super().train(mode)
+        weights = list(self.backbone.parameters())
+        if weights and not any(weight.requires_grad for weight in weights):
+            self.backbone.eval()
+        return self
 
     def read(self, views: Tensor) -> Tensor:
         """Features (N, F) of views."""
-        features: Tensor = self.backbone(views.to(self.head.dtype))
-        return features.flatten(1).to(self.head.dtype)
+        pictures, numbers = (views, None) if self.canonical is None else self.canonical(views)
+        features: Tensor = self.backbone(pictures.to(self.head.dtype)).flatten(1)
+        every = features if numbers is None else torch.cat((features, numbers), -1)
+        return every.to(self.head.dtype)
 
     def forward(self, views: Tensor, u: Tensor, numbers: Numbers | None = None) -> Tensor:
         """Log q(u | views) / pi(u), (N,); dropout draws from ``numbers`` while training."""

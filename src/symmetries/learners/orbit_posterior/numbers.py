@@ -10,7 +10,7 @@ from torch import Tensor
 GOLDEN = 0x9E3779B97F4A7C15 - 2**64
 FIRST, SECOND = 0xBF58476D1CE4E5B9 - 2**64, 0x94D049BB133111EB - 2**64
 LEVELS = 255  # of a value, when pictures are told apart
-DIGITS = 24  # bits of a uniform number
+DIGITS = 23  # bits of a uniform number: one fewer than floats have, so that halves are exact
 
 
 class Numbers(Protocol):
@@ -51,7 +51,7 @@ class RowNumbers:
         return (math.sqrt(2) * torch.erfinv(middle)).reshape(shape)
 
     def _bits(self, shape: tuple[int, ...]) -> Tensor:
-        """Whole numbers (N, M) below 2^24, as floats."""
+        """Whole numbers (N, M) of so many digits, as floats."""
         count = math.prod(shape[1:])
         place = torch.arange(self.drawn + 1, self.drawn + count + 1, device=self.keys.device)
         self.drawn += count

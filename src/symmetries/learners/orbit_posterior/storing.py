@@ -33,6 +33,7 @@ def stored_meta(model: "OrbitPosterior") -> dict[str, Any]:
         "levels": list(model.levels),
         "gains": model.gains,
         "rises": model.rises,
+        "drifts": model.drifts,
         "outer": model.outer,
         "folds": model.fold_count,
         "seed": model.seed,
@@ -54,13 +55,15 @@ def built_from_meta(kind: type[Kind], meta: Mapping[str, Any]) -> Kind:
     check_whole(meta["folds"], "folds", least=2, most=MOST_FOLDS)
     for value in meta["reach"].values():
         check_number(value, "reach", least=0)
-    for value in (*meta["frame"], *meta["levels"], *meta["gains"], *meta["rises"]):
+    drifts = meta.get("drifts", {})
+    known = (*meta["frame"], *meta["levels"], *meta["gains"], *meta["rises"], *drifts.values())
+    for value in known:
         check_number(value, "model")
     model = kind(action, (channels, height, width), config, meta["seed"], reach=meta["reach"])
     model.frame, model.levels = Frame(*meta["frame"]), tuple(meta["levels"])
     model.fold_count = meta["folds"]
     model.rebuild(model.chart)
     model.gains, model.rises = list(meta["gains"]), list(meta["rises"])
-    model.outer = dict(meta["outer"])
+    model.outer, model.drifts = dict(meta["outer"]), dict(drifts)
     model.fitted = True
     return model

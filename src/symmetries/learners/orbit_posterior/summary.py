@@ -9,7 +9,6 @@ from torch import Tensor
 
 from symmetries.learners.orbit_posterior.calibrating import calibration_error
 from symmetries.learners.orbit_posterior.cautions import (
-    UNSETTLED,
     about_training,
     about_width,
     self_test_sentence,
@@ -39,15 +38,16 @@ from symmetries.learners.orbit_posterior.verdicts import (
     Verdict,
     uniform_width,
     verdict_of,
-    with_unsettled,
+    with_drift,
 )
 
 if TYPE_CHECKING:
     from symmetries.learners.orbit_posterior.model import OrbitPosterior
 
-# Pictures from which a uniform law may be called full. Contents that occur once tell nothing of
-# each other's poses, so that a network must learn from many what such contents look like.
-FEWEST_FOR_FULL, FEWEST_OF_EACH = 10_000, 200
+# Pictures from which a uniform law may be called full, or a very wide one partial. Contents that
+# occur once tell nothing of each other's poses, so that a network must learn from many what such
+# contents look like.
+FEWEST_FOR_WIDE, FEWEST_OF_EACH = 10_000, 200
 DIRECTED = ("scale_x", "scale_y", "shear")
 SEVERAL = "pictures look alike in several separate poses, or these poses occur"
 NO_GAIN = 0.02  # nats: what explains unseen poses better than that is no uniform law
@@ -145,13 +145,16 @@ def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> tuple[Orbit
     gaps = _calibration(model, images, seed)
     planted, power = _checked(model, images, lines, found, usable, seed)
     pairs = list(zip(found.reading, lines, strict=True))
-    lines = [with_misses(line, d.coordinate, planted) for d, line in pairs]
-    if len(lines) > 1 and max(model.rises) > UNSETTLED:
-        lines = [with_unsettled(line, max(model.rises)) for line in lines]
+    lines = [
+        with_drift(
+            with_misses(line, d.coordinate, planted), model.drifts.get(d.coordinate.name, 0.0)
+        )
+        for d, line in pairs
+    ]
     parts: list[ParameterSummary] = []
     for density, sets, line in zip(found.reading, found.sets, lines, strict=True):
         coordinate = density.coordinate
-        verdict, why = verdict_of(coordinate, line, power.get(coordinate.name))
+        verdict, why, line = verdict_of(coordinate, line, power.get(coordinate.name))
         if verdict != "absent" and (symmetric or in_parts(density, line, usable)):
             verdict, why = "cannot be told", SEVERAL
         others = wider_pictures(density, sets, line, usable)
@@ -204,9 +207,9 @@ def _checked(
     for j, (density, line) in enumerate(zip(found.reading, lines, strict=True)):
         c = density.coordinate
         share = line.width / uniform_width(c)
-        wide = c.kind == "circle" and WIDE_SHARE <= share < FULL_SHARE
+        wide = c.kind == "circle" and share >= WIDE_SHARE
         full = c.kind != "line" and share >= FULL_SHARE
-        if wide or (full and _enough_for_full(model, len(images), some)):
+        if (wide or full) and _enough(model, len(images), some, full):
             power[c.name] = power_width(model, images, unseen, j, line.width, seed)
     return planted, power
 
@@ -225,15 +228,15 @@ def _unseen(
     return Unseen(found.rows[:count], tuple(told))
 
 
-def _enough_for_full(model: "OrbitPosterior", count: int, some: Tensor) -> bool:
-    """Whether there are enough pictures that a uniform law could be seen to be none.
+def _enough(model: "OrbitPosterior", count: int, some: Tensor, full: bool) -> bool:
+    """Whether there are enough pictures that a very wide law could be seen to be none.
 
-    With one coordinate unseen poses must not be told better than by chance, either.
+    For a uniform law of one coordinate unseen poses must not be told better than by chance, either.
     """
     alone = len(model.chart.coordinates) == 1
-    if alone and sum(model.gains) / len(model.gains) > NO_GAIN:
+    if full and alone and sum(model.gains) / len(model.gains) > NO_GAIN:
         return False
-    if count >= FEWEST_FOR_FULL:
+    if count >= FEWEST_FOR_WIDE:
         return True
     return count >= FEWEST_OF_EACH and contents_repeat(some, model.chart, model.frame)
 

@@ -21,12 +21,12 @@ ABSENT_ELEMENTS = 1.3
 FULL_SHARE = 0.9  # of what a uniform law has
 WIDE_SHARE = 0.55  # of that: angles that are so wide need the test of power, too
 SEEN = 0.75  # of a width: what a law half as wide must be found as
-LOOSE = 1.5  # ratio of an interval's ends beyond which a width cannot be told
+LOOSE = 1.35  # ratio of an interval's ends, 15 % to either side: beyond it a width cannot be told
 # The error of a fit to n pictures falls like n^-1/2: what doubling them changed, times this, is
 # what any number of further pictures would change.
 CURVE = 1 / (math.sqrt(2) - 1)
 CHANCE = 1.645  # standard errors of that change
-SYSTEMATIC = 0.04  # of the width: what the development set of planted truths shows beyond chance
+SYSTEMATIC = 0.08  # of the width: what the development set of planted truths shows beyond chance
 
 
 @dataclass(frozen=True)
@@ -113,12 +113,14 @@ def _change(
     return math.copysign(max(0.0, abs(change) - chance), change)
 
 
-def with_unsettled(line: Headline, rise: float) -> Headline:
-    """The interval where a training in several coordinates had not settled.
+def with_drift(line: Headline, drift: float) -> Headline:
+    """The interval where training had not settled.
 
-    Another round may make the width smaller by as many nats as the last one brought.
+    The last round was as long as all before it together; another one as long may change the
+    width's logarithm as much again.
     """
-    return replace(line, low=min(line.low, line.width * math.exp(-rise)))
+    after = line.width * math.exp(drift)
+    return replace(line, low=min(line.low, after), high=max(line.high, after))
 
 
 def uniform_width(coordinate: Coordinate) -> float:
@@ -138,13 +140,16 @@ def small_widths(coordinate: Coordinate) -> tuple[float, float]:
     return SMALL.get(unit, (0.05 * coordinate.span, 0.1 * coordinate.span))
 
 
-def verdict_of(coordinate: Coordinate, line: Headline, power: float | None) -> tuple[Verdict, str]:
-    """The verdict on a width, and why it cannot be told where it cannot.
+def verdict_of(
+    coordinate: Coordinate, line: Headline, power: float | None
+) -> tuple[Verdict, str, Headline]:
+    """The verdict on a width, why it cannot be told where it cannot, and the width's interval.
 
     A law that looks uniform, or is very wide, may be so because these poses occur, or because the
     network cannot tell poses of such pictures apart. ``power`` is the width that was found when
     pictures followed a law half as wide; only if that was found to be narrower is the law called
-    full, or a very wide one partial.
+    full, or a very wide one partial. Otherwise the width found is a limit, and nothing is known
+    below it.
 
     Args:
         coordinate: what it is the width of.
@@ -154,19 +159,22 @@ def verdict_of(coordinate: Coordinate, line: Headline, power: float | None) -> t
     finite, uniform = coordinate.kind == "finite", uniform_width(coordinate)
     least, doubtful = small_widths(coordinate)
     seen = power is not None and power < SEEN * line.width
+    limit = replace(line, low=1.0 if finite else 0.0)
     if line.width >= FULL_SHARE * uniform:
         steady = finite or line.low > uniform / LOOSE
         if coordinate.kind != "line" and seen and steady:
-            return "full", ""
-        return "cannot be told", "either every pose occurs, or such pictures do not show their pose"
+            return "full", "", line
+        text = "either every pose occurs, or such pictures do not show their pose"
+        return "cannot be told", text, limit
     wide = coordinate.kind == "circle" and line.width >= WIDE_SHARE * uniform
     if wide and not seen:
-        return "cannot be told", "so large a width may be all that the network can tell"
+        return "cannot be told", "so large a width may be all that the network can tell", limit
     if line.high < least or (finite and line.width < least):
-        return "absent", ""
+        return "absent", "", line
     if not finite and line.high > LOOSE * max(line.low, 1e-9):
-        return "cannot be told", "its interval is too wide; give more pictures, or train longer"
+        text = "its interval is too wide; give more pictures, or train longer"
+        return "cannot be told", text, line
     if line.width < doubtful or (not finite and line.low < least):
         text = "so small a width may be natural variation, or the network's own error"
-        return "cannot be told", text
-    return "partial", ""
+        return "cannot be told", text, line
+    return "partial", "", line

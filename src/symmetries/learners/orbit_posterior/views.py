@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from symmetries.actions.colours import ColourAction
 from symmetries.actions.images import ImageAction
 from symmetries.actions.permute import permute, permutes_pixels
+from symmetries.learners.orbit_posterior.blurring import blur, blur_directed
 from symmetries.learners.orbit_posterior.chart import SHIFTS, STRETCHES, Chart
 from symmetries.learners.orbit_posterior.config import Views
 from symmetries.learners.orbit_posterior.numbers import Numbers
@@ -25,6 +26,8 @@ from symmetries.ops.warp import warp
 LARGEST_CANVAS = 2.0  # sides of the picture
 SMALLEST_WINDOW = 0.4  # radius in half-images
 CONTENT = 0.05  # of the range of values: what differs more from the background is content
+NOISE = 4.0  # standard deviations of the noise around the content
+SELDOM = 0.003  # of the pictures
 SMALLEST_DISC = 0.75  # radius of a round window, in half-images
 FILLED = 0.8  # of the pixels of a round window differ from what is around it
 ROUND_MARGIN = 2.0  # pixels by which the edge of a round window is blurred
@@ -62,7 +65,8 @@ def find_frame(images: Tensor, fill: float) -> Frame:
     disc = _find_disc(x, distance, least)
     if disc is not None:
         return disc
-    differs = (x - fill).abs().amax(1) > least
+    away = (x - fill).abs().amax(1)
+    differs = away > torch.maximum(least, NOISE * _border_noise(x))
     border = torch.cat((differs[:, (0, -1)].flatten(), differs[:, :, (0, -1)].flatten()))
     plain = bool(border.float().mean() < 0.1)
     if not plain:
@@ -70,9 +74,23 @@ def find_frame(images: Tensor, fill: float) -> Frame:
     return Frame(True, fill, min(max(_farthest(differs, distance), 0.1), math.sqrt(2)))
 
 
+def _border_noise(x: Tensor) -> Tensor:
+    """Standard deviation of noise around the content: of neighbours on the border.
+
+    It is that of differences, over the root of 2, from their median; textures are smoother than
+    what they vary by, and noise is not.
+    """
+    edges = (x[..., (0, -1), :], x[..., (0, -1)].mT)
+    step = torch.cat([edge.diff(dim=-1).flatten() for edge in edges]).abs().median()
+    every = torch.cat([edge.flatten() for edge in edges])
+    away = (every - every.median()).abs().median()
+    return step / (0.6745 * math.sqrt(2)) if bool(step > away) else step.new_zeros(())
+
+
 def _farthest(differs: Tensor, distance: Tensor) -> float:
-    """Distance from the middle within which pixels of 99 % of the pictures differ."""
-    return float((differs * distance).flatten(1).amax(1).quantile(0.99))
+    """Distance from the middle within which pixels differ, but for those of very few pictures."""
+    often = differs.sum(0) > max(2, SELDOM * len(differs))
+    return float(distance[often].max()) if bool(often.any()) else 0.0
 
 
 def _find_disc(x: Tensor, distance: Tensor, least: Tensor) -> Frame | None:
@@ -160,7 +178,7 @@ class View(nn.Module):
             if self.chart.finite is not None:
                 x = permute(self.chart.finite, u[:, 0].long(), x)
         sigma = config.least + (config.most - config.least) * numbers.rand(n)
-        x = blur(x, self._level(sigma.to(x.dtype), u))
+        x = self._level(x, sigma.to(x.dtype), u)
         noise = config.noise * numbers.rand(n, 1, 1, 1) * numbers.randn(*x.shape)
         return (x + noise.to(x.dtype)) * self.window
 
@@ -209,18 +227,24 @@ class View(nn.Module):
         factor = torch.stack((torch.exp(zoom), torch.exp(zoom), torch.ones_like(zoom)), -1)
         return torch.diag_embed(factor), _shifts(shift)
 
-    def _level(self, sigma: Tensor, u: Tensor) -> Tensor:
-        """Blur that makes up for what a zoom did to the sharpness of the picture."""
-        names = [name for name in STRETCHES if name in self.chart.names and name != "shear"]
+    def _level(self, x: Tensor, sigma: Tensor, u: Tensor) -> Tensor:
+        """Blur by sigma (N,), and by what makes up for what a stretch did to the sharpness.
+
+        The picture's own blur grew with the stretch A, to own A A^T; now it is own e^(2 most) in
+        every direction.
+        """
+        names = [name for name in STRETCHES if name in self.chart.names]
         if not names:
-            return sigma
-        columns = [u[:, self.chart.names.index(name)] for name in names]
-        zoom = torch.stack(columns, -1).mean(-1)
-        most = max(self.chart.reach[name] for name in names)
+            return blur(x, sigma)
+        most = math.exp(2 * max(self.chart.reach[name] for name in names))
         own = self.config.before**2 + 1 / 12  # of the blur before, and of a pixel
         own += 1 / 6 if self.action.interpolation == "bilinear" else 0.0  # of the first resampling
-        missing = own * (math.exp(2 * most) - torch.exp(2 * zoom))
-        return (sigma.square() + missing).sqrt()
+        if names == ["zoom"]:
+            zoom = u[:, self.chart.names.index("zoom")]
+            return blur(x, (sigma.square() + own * (most - torch.exp(2 * zoom))).sqrt())
+        block = self.chart.matrix(u)[:, :2, :2]
+        stretched = block @ block.transpose(-1, -2)
+        return blur_directed(x, sigma, own, most, stretched)
 
     def _canvas(self, side: int) -> tuple[int, float]:
         """Pixels to add on each side, and the radius of the window in half-images."""
@@ -247,22 +271,6 @@ class View(nn.Module):
             (reach.get(name, 0.0) for name in STRETCHES if name != "shear"), default=0.0
         )
         return max(0.0, self.frame.radius - shift) * math.exp(-shrunk)
-
-
-def blur(images: Tensor, sigma: Tensor) -> Tensor:
-    """Gaussian blur of pictures (N, C, H, W) by sigma in pixels: (N,), or one for all, (1,)."""
-    height, width = images.shape[-2:]
-    rows = _taps(sigma.to(images.dtype), height)
-    columns = rows if width == height else _taps(sigma.to(images.dtype), width)
-    return rows @ images @ columns.transpose(-1, -2)
-
-
-def _taps(sigma: Tensor, size: int) -> Tensor:
-    """Matrices (N, 1, size, size) whose rows are normalised Gaussians around the diagonal."""
-    place = torch.arange(size, device=sigma.device)
-    profile = torch.exp(-0.5 * (place / sigma.clamp_min(0.05)[:, None]).square())
-    taps = profile[:, (place[:, None] - place[None]).abs()]
-    return (taps / taps.sum(-1, keepdim=True))[:, None]
 
 
 def _between(unit: Tensor, turns: bool, side: int) -> Tensor:

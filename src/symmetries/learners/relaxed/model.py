@@ -34,7 +34,7 @@ class RelaxedSummary(Summary):
     """How accurate the classifier is, and how equivariant each layer.
 
     Args:
-        images: number of images that were looked at.
+        images: number of images.
         accuracy: share of them whose class is right.
         layers: a row for each layer and coordinate, of :func:`symmetries.nn.relaxation.relaxation`.
     """

@@ -70,9 +70,8 @@ class Objective(Config):
         samples: random transformations per image and step, averaged.
         invertibility: weight of the loss that keeps the way to the prototype and back lossless.
         alignment: weight, at the start, of the loss that compares transformations instead of
-            pictures; it guides training past local minima, such as a half turn, and is no part of
-            the paper's.
-        alignment_share: share of the steps in which that weight falls to 0.
+            pictures; it falls to 0 over the training. It guides training past local minima, such as
+            a half turn, and is no part of the paper's.
         turns: alignment ignores quarter turns that leave a picture unchanged; for shapes with such
             symmetries (squares, ellipses), which f otherwise leaves turned as they are.
         idempotence: weight, at the end, of the loss that makes f find small transformations of
@@ -100,7 +99,6 @@ class Objective(Config):
     samples: Size = 5
     invertibility: NonNegative = 0.1
     alignment: NonNegative = 1.0
-    alignment_share: Share = 1.0
     turns: bool = False
     idempotence: NonNegative = 0.2
     idempotence_form: Literal["squares", "norm"] = "norm"

@@ -16,7 +16,7 @@ LOOKED_AT = 256
 LEAST_KEPT = 0.6
 LEAST_IN_FRAME = 0.7
 LEAST_SOFT = 0.05
-BY_HEART = 1.5  # nats; 600 digits of 8 x 8 give 2.9 and twice the width, 1,400 give 1.0
+OVERFIT_GAP = 1.5  # nats; 600 digits of 8 x 8 give 2.9 and twice the width, 1,400 give 1.0
 
 
 @torch.no_grad()
@@ -128,7 +128,7 @@ def warn_if_overfit(learned: float, held_out: float, count: int) -> None:
         held_out: the best loss of held-out images.
         count: of images.
     """
-    if held_out - learned > BY_HEART:
+    if held_out - learned > OVERFIT_GAP:
         warnings.warn(
             f"too few images ({count}): p(eta | prototype) overfits (it explains them "
             f"better than held-out ones by {held_out - learned:.1f} nats), so that the widths may "

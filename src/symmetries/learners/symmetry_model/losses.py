@@ -90,7 +90,7 @@ def lie_inference_loss(
     terms = {"loss": agreement, "agreement": agreement}
     if objective.alignment:
         spread = _spread(group, gap, images, act.fill, forgiving=objective.turns).mean()
-        weight = objective.alignment * (1 - step.progress / objective.alignment_share).clamp_min(0)
+        weight = objective.alignment * (1 - step.progress)
         terms |= {"loss": terms["loss"] + weight * spread, "alignment": spread}
     if objective.invertibility:
         x1 = versions[:, :k].flatten(0, 1)

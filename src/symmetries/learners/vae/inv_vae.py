@@ -36,7 +36,7 @@ from symmetries.training import History, load_learner
 from symmetries.training.checkpoint import module_state, write_state
 
 MOST_REFINEMENTS = 1000
-NOISE_IMAGES, PROPOSAL_IMAGES = 5000, 32  # looked at by fit: each image takes many warps
+NOISE_IMAGES, PROPOSAL_IMAGES = 5000, 32  # used by fit: each image takes many warps
 PROPOSAL_SAMPLES = 50
 SPREADS = (0.01, 0.03, 0.1, 0.3)  # tried for the proposal, shares of the bounds
 STRETCHES = (1.0, 1.25, 1.6, 2.0)  # and of its standard deviations
@@ -51,9 +51,9 @@ class InvVAE(nn.Module):
               dz\, d\eta,
 
     where S is a noise for each pixel of the prototype, which moves with it; it is found on the
-    training images. With colours, or if asked for, S is a noise for each pixel of x instead, the
-    same wherever the prototype is moved: turned images then need more of it, as every pixel is
-    sometimes at the edge of a stroke. Two bounds are on offer.
+    training images. With colours, or with ``noise="image"``, S is a noise for each pixel of x
+    instead, the same wherever the prototype is moved: turned images then need more of it, as
+    every pixel is sometimes at the edge of a stroke. Two bounds are on offer.
     :meth:`prototype_bound` is that of Allingham et al. 2024: the VAE's own, on x_hat. It has no
     Jacobian term (a warp of a pixel grid has none), so it is no bound on log p(x) and must not be
     set beside the bound of another model on x. :meth:`bound` is one on log p(x) of the model above.
@@ -125,7 +125,7 @@ class InvVAE(nn.Module):
 
     @torch.no_grad()
     def fit_noise(self, images: Tensor | ImageSet) -> None:
-        r"""S^2 is the mean of l = (x - T_eta mu(z))^2 over images, z ~ q(z | x_hat).
+        r"""Set S^2 to the mean of l = (x - T_eta mu(z))^2 over images, z ~ q(z | x_hat).
 
         eta is f(x) at first, and then drawn as :meth:`bound` does it, with the noise found so far.
         That is the noise of pixels of x. The noise that moves is the one that makes images

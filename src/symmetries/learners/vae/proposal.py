@@ -142,7 +142,7 @@ def propose(
 
 
 def settled(model: "InvVAE", x: Tensor, moves: bool) -> Tensor:
-    """Parameters (N, dim) of images at the prototypes of their mean codes, from f(x) on.
+    """Return parameters (N, dim) that move prototypes of mean codes to images, from f(x) on.
 
     Args:
         model: the VAE of prototypes and its symmetry model.
@@ -196,7 +196,7 @@ def _nearest(eta: Tensor, start: Tensor, turn: Tensor) -> Tensor:
 
 
 def _gram(columns: Tensor) -> Tensor:
-    """Products (R, dim, dim) of columns (R, dim, P), in full precision whatever is set."""
+    """Products (R, dim, dim) of columns (R, dim, P), in full precision."""
     return torch.stack([(columns * one[:, None]).sum(-1) for one in columns.unbind(1)], 1)
 
 

@@ -1,8 +1,8 @@
 """A whole flow of coupling splines in one kernel forward and one backward.
 
 A program takes some points through all layers. What a layer leaves lies in buffers of all layers:
-the next one reads it behind a barrier, and the backward pass needs it. How weights are packed is
-told in ``flow_parts.py``.
+the next one reads it behind a barrier, and the backward pass needs it. How weights are packed
+is described in ``flow_parts.py``.
 """
 
 import triton

@@ -1,0 +1,117 @@
+"""Simple bases of certified generators of vectors, with their names and intervals."""
+
+import torch
+from torch import Tensor
+
+from symmetries.lie.bases import (
+    field_text,
+    latex_matrix,
+    rounded,
+    scaled,
+    simple_basis,
+    thresholded,
+)
+from symmetries.lie.certificates import Certificates, each_level
+from symmetries.lie.frames import ShownFrame
+from symmetries.lie.names import AlgebraName, name_algebra
+from symmetries.lie.search import DEGREES, Search
+from symmetries.results.generators import FieldGenerator
+
+
+def certified_basis(
+    found: Search, answers: Certificates, frame: ShownFrame, epsilon: float, level: float
+) -> tuple[Tensor, tuple[FieldGenerator, ...], AlgebraName]:
+    """A simple basis of what was certified, with an interval for each of its members."""
+    theta = answers.theta[: answers.least]
+    has_matrices = found.family.kind in ("linear", "affine")
+    side = len(frame.names) + 1
+    if not has_matrices or len(theta) == 0:
+        text = f"{len(theta)} fields" if len(theta) else "no symmetry"
+        name = AlgebraName(text, rf"\text{{{text}}}", (), 0, 0, 0.0)
+        inner = matrices = torch.zeros(0, side, side, dtype=torch.float64)
+        basis = theta
+    else:
+        inner, basis = _simplest(found, answers, frame, epsilon, level)
+        matrices = frame.outward(inner)
+        name = name_algebra(_pure_translations(found, frame, inner), frame.names)
+    each = 1 - (1 - level) / 2 / max(1, len(theta))
+    shown = []
+    for index, row in enumerate(basis):
+        interval = answers.judge(row[None], each) if answers.judge else answers.worst[index]
+        matrix = matrices[index] if has_matrices else None
+        shown.append(
+            FieldGenerator(
+                text=_field_words(found, frame, row)
+                if matrix is None
+                else field_text(inner[index], frame.names),
+                matrix=None if matrix is None else tuple(tuple(r) for r in matrix.tolist()),
+                latex="" if matrix is None else latex_matrix(scaled(matrix)),
+                defect=interval.value,
+                low=interval.low,
+                high=interval.high,
+            )
+        )
+    return matrices, tuple(shown), name
+
+
+def _simplest(
+    found: Search, answers: Certificates, frame: ShownFrame, epsilon: float, level: float
+) -> tuple[Tensor, Tensor]:
+    """A simple basis (k, d + 1, d + 1) in shown coordinates, and its coefficients (k, p).
+
+    Its entries are rounded, or small ones left out, where the data that judges does not tell the
+    difference: the largest defect of the simpler span is within the interval of the span that was
+    found, and certified to be at most epsilon, too.
+    """
+    theta = answers.theta[: answers.least]
+    spanned = frame.inward(found.matrices(theta))
+    matrices = simple_basis(spanned)
+    basis = _coefficients(spanned, matrices) @ theta
+    if answers.judge is None or found.problem.unknowns > found.family.size:
+        return matrices, basis
+    unit = torch.eye(found.problem.unknowns, dtype=torch.float64)
+    every = frame.inward(found.matrices(unit))
+    for simple in (rounded(matrices), thresholded(matrices)):
+        if simple is None:
+            continue
+        inside = _coefficients(every, simple)
+        error = torch.einsum("kp,pab->kab", inside, every) - simple
+        if float(error.norm()) > 1e-8:
+            continue
+        worst = answers.judge(inside, (1 + each_level(level)) / 2)  # two tests
+        if worst.value <= answers.worst[answers.least - 1].high and worst.high <= epsilon:
+            return simple, inside
+    return matrices, basis
+
+
+def _pure_translations(found: Search, frame: ShownFrame, matrices: Tensor) -> Tensor:
+    """Fields that move all data alike, up to a hundredth, without their linear part: for names."""
+    chart = found.chart.single or found.chart
+    x = chart.offset + found.coordinates.reshape(-1, chart.dim) @ chart.frame.T
+    u = (x - frame.centre) / frame.scale
+    turns = torch.einsum("kij,nj->kni", matrices[:, :-1, :-1], u - u.mean(0)).square().sum(2)
+    whole = torch.einsum("kij,nj->kni", matrices[:, :-1, :-1], u) + matrices[:, None, :-1, -1]
+    same = turns.mean(1) < 1e-4 * whole.square().sum(2).mean(1)
+    cleaned = matrices.clone()
+    cleaned[same, :-1, :-1] = 0
+    cleaned[same, :-1, -1] = whole.mean(1)[same]
+    return cleaned
+
+
+def _coefficients(spanning: Tensor, matrices: Tensor) -> Tensor:
+    """Coefficients (k, p) of matrices in others (p, n, n), by least squares."""
+    left, right = (part.reshape(len(part), -1).T for part in (spanning, matrices))
+    solution: Tensor = torch.linalg.lstsq(left, right, driver="gelsd").solution
+    return solution.T
+
+
+def _field_words(found: Search, frame: ShownFrame, theta: Tensor) -> str:
+    """A polynomial field as text, or a sum of the user's fields; large terms only."""
+    family = found.family
+    if family.kind == "polynomial":
+        degree = DEGREES[found.kind]
+        return frame.polynomial_text(found.chart, family, theta, degree)
+    row = theta[: family.size]
+    row = row / row[row.abs().argmax()]
+    named = zip(row.tolist(), family.names, strict=True)
+    return " ".join(f"{value:+.2g} {name}" for value, name in named if abs(value) >= 0.05)

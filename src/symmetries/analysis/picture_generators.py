@@ -1,0 +1,242 @@
+"""The symmetries of pictures that nobody named: planar fields and colour matrices."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from symmetries._utils.text import printable
+from symmetries._validation.checks import check_choice, check_number, check_whole, invalid, short
+from symmetries.data.base import ImageSet
+from symmetries.lie.bases import field_text, latex_matrix, rounded, scaled, simple_basis
+from symmetries.lie.certificates import Certificates, certify_function, each_level, split_halves
+from symmetries.lie.functions import Function, as_function
+from symmetries.lie.groups import learned_group
+from symmetries.lie.names import AlgebraName, name_algebra
+from symmetries.lie.picture_certificates import certify_distribution
+from symmetries.lie.pictures import (
+    KINDS,
+    TESTS,
+    PictureFields,
+    PictureProblem,
+    cosine_tests,
+    picture_fields,
+)
+from symmetries.lie.planar_names import flow_lines, nearest_named, planar_name
+from symmetries.results import RunInfo
+from symmetries.results.generators import (
+    FieldDefect,
+    FieldGenerator,
+    GeneratorResult,
+    VectorSummary,
+)
+from symmetries.results.pictures import OrbitCurves
+
+EPSILON = 0.1  # pixels and interpolation alone cost some per cent
+MOST = 2**25  # numbers of a distribution's changes, which are held in memory
+
+
+@dataclass(frozen=True)
+class PictureEquations:
+    """The equations of the symmetries of a function of pictures, and the pictures."""
+
+    problem: PictureProblem
+    coordinates: Tensor
+
+
+def describe_picture_generators(
+    data: ImageSet,
+    model: Function | None,
+    fields: object,
+    epsilon: float | None,
+    level: float,
+    seed: int,
+    info: Callable[[], RunInfo],
+) -> GeneratorResult:
+    """The result of ``generators`` for pictures; ``info`` gives what is recorded of the run.
+
+    Args:
+        data: the pictures.
+        model: from pictures to outputs (n, m); None asks about the distribution of the pictures.
+        fields: "affine", "quadratic", "cubic", "fourier" or "colour".
+        epsilon: largest defect of a symmetry.
+        level: probability that all that is said holds.
+        seed: of the halves, of the test functions and of the resampling.
+        info: what is recorded of the run.
+    """
+    pictures = data.images
+    epsilon = EPSILON if epsilon is None else epsilon
+    check_choice(fields, KINDS, "fields")
+    kind = str(fields)
+    check_number(epsilon, "epsilon", 1e-12, 1)
+    check_number(level, "level", 0.5, 0.9999)
+    check_whole(seed, "seed", 0, 2**63 - 1)
+    family = picture_fields(kind, (pictures.shape[1], pictures.shape[2], pictures.shape[3]))
+    if model is None:
+        pictures = pictures[: MOST // (TESTS * family.size)]
+    units = pictures.flatten(1).unique(dim=0, return_inverse=True)[1]  # copies are one unit
+    halves = split_halves(units, seed)
+    law: Literal["invariant", "density"] = "density" if model is None else "invariant"
+    if model is None:
+        generator = torch.Generator().manual_seed(seed)
+        tests = cosine_tests(pictures[halves[0]], generator)
+        answers = certify_distribution(tests, family, pictures, halves, epsilon, level, seed)
+        outputs = TESTS
+    else:
+        problem = _task(model, family, pictures, halves[0])
+        equations = PictureEquations(problem, pictures)
+        answers = certify_function(equations, units, halves, epsilon, level)
+        outputs = problem.outputs
+    basis = _basis(family, answers, epsilon, level)
+    matrices = _matrices(family, basis)
+    title = _name(family, basis, matrices)
+    coordinates = _coordinates(family)
+    shown = []
+    each = 1 - (1 - level) / 2 / max(1, len(basis))
+    for index, row in enumerate(basis):
+        interval = answers.judge(row[None], each) if answers.judge else answers.worst[index]
+        matrix = matrices[index] if matrices is not None else None
+        text = field_words(family, row)
+        if family.kind != "colour":
+            known = planar_name(family, row)
+            text = f"{known}: {text}" if known else text
+        shown.append(
+            FieldGenerator(
+                text=text,
+                matrix=None if matrix is None else tuple(tuple(r) for r in matrix.tolist()),
+                latex="" if matrix is None else latex_matrix(scaled(matrix)),
+                defect=interval.value,
+                low=interval.low,
+                high=interval.high,
+            )
+        )
+    result = GeneratorResult(
+        data=VectorSummary(
+            name=printable(data.name),
+            count=len(pictures),
+            inputs=coordinates,
+            outputs=outputs,
+            units=len(units.unique()),
+        ),
+        source="model" if model is not None else f"{TESTS} statistics of the pictures",
+        fields="colour" if kind == "colour" else f"planar {kind}",
+        law=law,
+        epsilon=epsilon,
+        level=level,
+        dimension=(answers.least, answers.most),
+        name=title.text,
+        latex=title.latex,
+        levi=title.levi,
+        radical=title.radical,
+        closure=title.closure,
+        span=len(coordinates),
+        ignored=0,
+        generators=tuple(shown),
+        spectrum=tuple(
+            FieldDefect(defect=s.value, low=s.low, high=s.high, verdict=answers.verdict(i))
+            for i, s in enumerate(answers.spectrum)
+        ),
+        reason=answers.reason,
+        run=info(),
+    )
+    group = None
+    if matrices is not None and len(matrices):
+        group = learned_group(matrices)
+        if kind == "affine" and not group.planar:
+            group = group.homogeneous()
+    curves = OrbitCurves(())
+    if family.kind != "colour":
+        curves = OrbitCurves(
+            tuple(flow_lines(family, row, part.text) for row, part in _few(basis, shown))
+        )
+    return result.attach(curves, group)
+
+
+def _few(basis: Tensor, shown: list[FieldGenerator]) -> list[tuple[Tensor, FieldGenerator]]:
+    return list(zip(basis, shown, strict=True))[:6]
+
+
+def _task(
+    model: Function, family: PictureFields, pictures: Tensor, first: Tensor
+) -> PictureProblem:
+    """The equations of a function of pictures, with outputs of unit size."""
+    function = as_function(model, pictures)
+    with torch.no_grad():
+        outputs = torch.cat([function(part.double()) for part in pictures[first].split(256)])
+    size = outputs.std(0)
+    varies = size > 1e-12 * outputs.abs().amax(0)
+    if not bool(varies.any()):
+        got = "the same output for all pictures"
+        raise invalid("model", "a function that varies", got, "every field is a symmetry of it")
+    kept = varies.nonzero()[:, 0]
+    problem = PictureProblem(lambda x: function(x)[:, kept] / size[kept], family, len(kept))
+    return problem.with_units(pictures[first][:1000])
+
+
+def _basis(family: PictureFields, answers: Certificates, epsilon: float, level: float) -> Tensor:
+    """A simple basis (k, p) of what was certified; rounded if data does not tell a difference."""
+    theta = answers.theta[: answers.least]
+    if len(theta) == 0:
+        return theta
+    basis = simple_basis(theta.reshape(len(theta), family.rows, -1))
+    simple = rounded(basis)
+    if len(theta) == 1 and family.kind != "colour":  # one with a name, if it does as well
+        alike, _, named = nearest_named(family, theta[0])
+        simple = named.reshape(1, family.rows, -1) if alike > 0.5 else simple
+    if simple is not None and answers.judge is not None:
+        worst = answers.judge(simple.flatten(1), each_level(level))
+        if worst.value <= answers.worst[answers.least - 1].high and worst.high <= epsilon:
+            return simple.flatten(1)
+    return basis.flatten(1)
+
+
+def _matrices(family: PictureFields, basis: Tensor) -> Tensor | None:
+    """Homogeneous matrices of affine fields or of colours; None for other fields."""
+    if family.kind not in ("affine", "colour"):
+        return None
+    inner = basis.reshape(len(basis), family.rows, family.size // family.rows)
+    size = family.rows + 1
+    whole = torch.zeros(len(basis), size, size, dtype=torch.float64)
+    if family.kind == "colour":
+        whole[:, :-1, :-1] = inner
+    else:  # columns 1, x, y
+        whole[:, :-1, :-1], whole[:, :-1, -1] = inner[..., 1:], inner[..., 0]
+    return whole
+
+
+def _name(family: PictureFields, basis: Tensor, matrices: Tensor | None) -> AlgebraName:
+    if len(basis) == 0:
+        return AlgebraName("no symmetry", r"\text{no symmetry}", (), 0, 0, 0.0)
+    if matrices is not None:
+        return name_algebra(matrices, _coordinates(family))
+    words = [planar_name(family, row) or "another field" for row in basis]
+    text = ", ".join(words)
+    return AlgebraName(text, rf"\text{{{text}}}", (), 0, 0, 0.0)
+
+
+def _coordinates(family: PictureFields) -> tuple[str, ...]:
+    if family.kind != "colour":
+        return ("x", "y")
+    return ("r", "g", "b") if family.rows == 3 else tuple(f"c{i + 1}" for i in range(family.rows))
+
+
+def field_words(family: PictureFields, theta: Tensor) -> str:
+    """A field as text, large terms only."""
+    matrices = _matrices(family, theta[None])
+    if matrices is not None:
+        return field_text(matrices[0], _coordinates(family))
+    row = theta / theta[theta.abs().argmax()]
+    terms = [
+        f"{v:+.2g} {n}" for v, n in zip(row.tolist(), family.names, strict=True) if abs(v) >= 0.05
+    ]
+    return " ".join(terms[:8]) + (" ..." if len(terms) > 8 else "")
+
+
+def refuse_table_options(**given: object) -> None:
+    """Raise an error for options that only tables and trajectories have."""
+    for name, value in given.items():
+        if value is not None and value != ():
+            remedy = "leave it out; a task with labels needs a trained model"
+            raise invalid(name, "nothing for pictures", short(value), remedy)

@@ -1,0 +1,152 @@
+"""Planar fields and colours that leave pictures as they are are found, and others are not."""
+
+import math
+
+import pytest
+import torch
+from benchmarks.generators.planted_pictures import (
+    HEIGHTS,
+    RAYS,
+    RINGS,
+    SIDE,
+    scattered,
+    swirled,
+    turned,
+    uneven,
+)
+
+import symmetries
+from symmetries.actions import ImageAction
+from symmetries.lie.pictures import PictureProblem, gradients, picture_fields, plane_points
+from symmetries.lie.planar_names import planar_name
+
+
+def test_velocities_are_those_of_small_motions():
+    pictures = scattered(4).double()
+    family = picture_fields("affine", (1, SIDE, SIDE))
+    names = list(family.names)
+    for parameter, terms in (
+        ("rotation", {"y d/dx": -1.0, "x d/dy": 1.0}),
+        ("shift_x", {"d/dx": 1.0}),
+        ("shift_y", {"d/dy": 1.0}),
+        ("scale_x", {"x d/dx": 1.0}),
+    ):
+        group = symmetries.Affine2(parameter)
+        action = ImageAction(group, interpolation="bspline")
+        small = torch.full((1,), 1e-3, dtype=torch.float64)
+        moved = action(group.exp(small), pictures) - action(group.exp(-small), pictures)
+        theta = torch.zeros(6, dtype=torch.float64)
+        for name, value in terms.items():
+            theta[names.index(name)] = value
+        mine = torch.einsum("npi,p->ni", family.velocities(pictures), theta)
+        wanted = (moved / 2e-3).flatten(1)
+        assert (mine - wanted).norm() < 0.1 * wanted.norm()
+
+
+def test_gradients_point_right_and_up():
+    points = plane_points(16, 20)
+    ramp = (2 * points[:, 0] + 3 * points[:, 1]).reshape(1, 1, 16, 20)
+    right, up = gradients(ramp)
+    torch.testing.assert_close(right, torch.full_like(ramp, 2.0))
+    torch.testing.assert_close(up, torch.full_like(ramp, 3.0))
+
+
+@pytest.mark.parametrize(
+    ("model", "fields", "names"),
+    [
+        (RINGS, "affine", ["rotation"]),
+        (RINGS, "cubic", ["rotation", "swirl"]),
+        (RAYS, "affine", ["zoom"]),
+        (HEIGHTS, "affine", ["shift along x", "shear along x"]),
+        (swirled, "affine", []),
+        (swirled, "cubic", ["swirl"]),
+        (uneven, "affine", []),
+        (uneven, "cubic", []),
+        (uneven, "fourier", []),
+    ],
+)
+def test_planted_symmetries_of_tasks_are_found(model, fields, names):
+    found = symmetries.generators(scattered(600), model=model, fields=fields)
+    assert found.dimension == (len(names), len(names))
+    assert [part.text.partition(":")[0] for part in found.generators] == names
+    assert all(part.high <= 0.1 for part in found.generators)
+
+
+def test_sets_of_pictures_that_are_turned_have_the_rotation():
+    found = symmetries.generators(turned(6000, 0, 2 * math.pi))
+    assert (found.name, found.dimension) == ("so(2)", (1, 1))
+    assert found.law == "density"
+    assert found.fitted.planar
+    some = turned(2, 1, 0.0)
+    moved = ImageAction(found.fitted)(found.fitted.exp(torch.tensor([[math.pi / 2]] * 2)), some)
+    assert (moved - some).norm() > 0.1 * some.norm()
+    page = found.to_html()
+    assert "rotation" in page
+    assert page.count("<svg") == 2
+
+
+@pytest.mark.parametrize("angles", [0.5, 2.0])
+def test_sets_that_are_turned_a_little_do_not(angles):
+    assert symmetries.generators(turned(3000, 0, angles)).dimension[0] == 0
+
+
+def test_colours():
+    generator = torch.Generator().manual_seed(0)
+    pictures = torch.rand(500, 3, 16, 16, generator=generator)
+    grey = torch.tensor([0.3, 0.6, 0.1])
+
+    def brightness(x):
+        return torch.einsum("nchw,c->nhw", x, grey.to(x))[:, ::4, ::4].flatten(1).square()
+
+    found = symmetries.generators(pictures, model=brightness, fields="colour")
+    assert found.dimension == (6, 6)  # colours that have no brightness, times three
+    assert found.data.inputs == ("r", "g", "b")
+    for part in found.generators:
+        matrix = torch.tensor(part.matrix)[:3, :3]
+        assert float((grey @ matrix).norm()) < 0.05 * float(matrix.norm())
+    with pytest.raises(ValueError, match="pictures with colours"):
+        symmetries.generators(pictures[:, :1], model=brightness, fields="colour")
+
+
+def test_a_function_that_no_field_changes_has_all_of_them():
+    def corner(x):
+        return x[:, :, :1, :1].flatten(1)
+
+    generator = torch.Generator().manual_seed(0)
+    pictures = scattered(300)
+    pictures[:, :, :3, :3] = torch.rand(300, 1, 1, 1, generator=generator)  # flat there
+    found = symmetries.generators(pictures, model=corner)
+    assert found.dimension == (6, 6)
+
+
+def test_wrong_input_is_refused():
+    pictures = scattered(300)
+    for options, text in (
+        ({"y": torch.zeros(300)}, "y: expected nothing for pictures"),
+        ({"fields": "linear"}, "fields: expected one of"),
+        ({"fields": [lambda x: x]}, "fields: expected one of"),
+        ({"model": lambda x: x.flatten(1)[:, :1] * 0}, "a function that varies"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            symmetries.generators(pictures, **options)
+    with pytest.raises(ValueError, match="16 pixels"):
+        symmetries.generators(pictures[:, :, :8, :8])
+    assert "too few data" in symmetries.generators(pictures[:100]).answer
+
+
+def test_names_of_fields():
+    family = picture_fields("cubic", (1, 16, 16))
+    row = torch.zeros(20, dtype=torch.float64)
+    row[list(family.names).index("x d/dx")] = 1
+    assert planar_name(family, row) == "stretch along x"
+    row[list(family.names).index("x y d/dy")] = 1
+    assert planar_name(family, row) == ""
+
+
+def test_the_problem_measures_the_same_in_parts():
+    family = picture_fields("affine", (1, SIDE, SIDE))
+    problem = PictureProblem(RINGS, family, 3)
+    pictures = scattered(90)
+    whole = problem.spectrum(problem.measure(pictures)).defects
+    parts = problem.measure(pictures[:50]).merge(problem.measure(pictures[50:]))
+    torch.testing.assert_close(problem.spectrum(parts).defects, whole)
