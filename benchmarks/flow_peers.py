@@ -3,6 +3,7 @@
 2,560 points of dimension 5, context of 512 features, 6 coupling layers of 6 bins, 256 hidden units
 in each conditioner (a residual block of that width in nflows and normflows, whose conditioners have
 no smaller form). Log-density with its gradient, log-density alone, and sampling, interleaved.
+Ours predicts its base from the context by two hidden layers, "equal" has a fixed one.
 nflows and normflows are no requirement: they take part where they are installed.
 ``--processor-time``: on one thread, which a busy machine disturbs less, into a table of its own.
 
@@ -30,6 +31,13 @@ Peer = tuple[Any, Callable[[Tensor, Tensor], Tensor], Callable[[Tensor], Tensor]
 def ours() -> Peer:
     """This library's."""
     flow = ConditionalFlow((1.0,) * DIM, CONTEXT, layers=LAYERS, bins=BINS, hidden=HIDDEN)
+    return flow, flow.log_prob, lambda c: flow.sample(c, 1)
+
+
+def equal() -> Peer:
+    """This library's with a fixed base, as the peers have it: equal work."""
+    sizes = {"layers": LAYERS, "bins": BINS, "hidden": HIDDEN}
+    flow = ConditionalFlow((1.0,) * DIM, CONTEXT, base=(), **sizes)
     return flow, flow.log_prob, lambda c: flow.sample(c, 1)
 
 
@@ -90,7 +98,7 @@ def main() -> None:
     clock, clock_name = wanted_clock(__doc__)
     context, x = torch.randn(N, CONTEXT, device=DEVICE), 0.2 * torch.randn(N, DIM, device=DEVICE)
     peers: dict[str, Peer] = {}
-    for make in (ours, zuko, nflows, normflows):
+    for make in (ours, equal, zuko, nflows, normflows):
         try:
             flow, log_prob, sample = make()
         except ImportError as missing:
@@ -120,7 +128,9 @@ def main() -> None:
         times = medians(interleaved(calls, 15, clock))
         row: dict[str, Any] = {"what": what}
         row |= {f"{name} (ms)": 1e3 * t for name, t in times.items()}
-        row |= {f"{n} over ours": t / times["ours"] for n, t in times.items() if n != "ours"}
+        for mine in ("ours", "equal"):
+            others = ((n, t) for n, t in times.items() if n not in ("ours", "equal"))
+            row |= {f"{n} over {mine}": t / times[mine] for n, t in others}
         rows.append(row)
         print(row)
     name = "flow_peers" if clock_name == "wall" else "flow_processor"

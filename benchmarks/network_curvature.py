@@ -5,6 +5,7 @@ weights, for several half-widths, half the log-determinant of I + Delta^{-1/2} H
 the full generalised Gauss-Newton matrix H, and what replaces it:
 
 - "tangent": the bound of ``InvariantNetwork``, from R rows that mix the outputs of R examples.
+- "extrapolated": from two such bounds, as candidates of a search are compared.
 - "tangent, all outputs": the same from all outputs of R / K examples.
 - "blocks": the sum over blocks of R / K examples, each as if it were alone (a bound, too).
 - "Kronecker, reduced": A x G by layer, from inputs and gradients averaged over transformations.
@@ -29,7 +30,7 @@ from torch import Tensor, nn
 from symmetries.data import digits
 from symmetries.data.pose_labels import pose_sectors
 from symmetries.learners.invariant_network import InvariantNetwork, InvariantNetworkConfig
-from symmetries.learners.invariant_network.evidence import LaplaceEvidence
+from symmetries.learners.invariant_network.evidence import GAP, LaplaceEvidence
 from symmetries.learners.invariant_network.likelihoods import whitened
 from symmetries.training.step import seeded
 
@@ -93,6 +94,11 @@ def alternatives(evidence: LaplaceEvidence, images: Tensor, eta: Tensor) -> dict
         generator, few = torch.Generator().manual_seed(rows), rows // CLASSES
         mixed = evidence.sampled_posterior(images, eta, CLASSES, rows, generator)
         found[f"tangent, {rows} rows"] = tangent(evidence, images, eta, mixed)
+        few_rows = evidence.sampled_posterior(
+            images, eta, CLASSES, rows // 2, torch.Generator().manual_seed(rows)
+        )
+        better, worse = (tangent(evidence, images, eta, known) for known in (mixed, few_rows))
+        found[f"extrapolated, {rows} rows"] = better - GAP * (worse - better)
         part = evidence.posterior(images[:few], eta, len(images))
         found[f"tangent, all outputs, {rows} rows"] = tangent(evidence, images, eta, part)
         blocks = [evidence.posterior(block, eta).log_det for block in images.split(few)]

@@ -9,8 +9,9 @@ First, for each half-width of a grid, the network is trained at that width, with
 evidence, and its Laplace evidence is computed from the full generalised Gauss-Newton matrix of all
 examples in double precision (mean over initial weights; the optimum is the top of a parabola
 through the best and its neighbours). Then ``InvariantNetwork`` learns the width: by its search with
-three seeds, of initial weights and batches (it reads no start), and by gradients alone from three
-starts. Tasks that were measured one by one are put together by ``--join``.
+three seeds or more, of initial weights and batches (it reads no start), each with an interval and a
+verdict, and by gradients alone from three starts. Tasks that were measured one by one are put
+together by ``--join``.
 
     python benchmarks/network_widths.py
     python benchmarks/network_widths.py --data mnist --folder MNIST --device cuda
@@ -38,6 +39,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from common import RESULTS, record
 
 STARTS = (9.0, 90.0, 171.0)  # half-widths in degrees
+CLOSE = 10.0  # degrees
 THREE = (2, 4, 7)
 TASKS = ("1 sector", "2 sectors", "3 sectors", "6 sectors", "6 or 9", "12 sectors")
 
@@ -59,7 +61,7 @@ class Size:
 
 SIZES = {
     "digits": Size(300, 8, (8, 16), 15, 12, 36, 400, 100, 300),
-    "mnist": Size(3000, 28, (16, 32), 10, 32, 64, 3000, 250, 1500),
+    "mnist": Size(1000, 28, (8, 16), 15, 16, 36, 800, 100, 1000),
 }
 
 
@@ -101,7 +103,13 @@ def fitted(
     """A network trained from a half-width in degrees."""
     images, labels, classes = data
     config = InvariantNetworkConfig(half_width=width / 180, samples=size.samples).replace(
-        steps=size.steps, batch_size=size.batch, curvature_rows=size.rows, **more
+        **{
+            "steps": size.steps,
+            "batch_size": size.batch,
+            "curvature_rows": size.rows,
+            "every": max(1, size.steps // 25),
+            **more,
+        }
     )
     module = network(classes, size, 1000 + seed)
     model = InvariantNetwork(module, "rotation", tuple(images.shape[1:]), config, seed=seed)
@@ -128,48 +136,77 @@ def top(widths: list[float], values: list[float]) -> float:
     return widths[best] + shift * (widths[best + 1] - widths[best])
 
 
-def measure(
-    name: str, data: ImageSet, size: Size, seeds: int, device: str, learn: bool
-) -> dict[str, Any]:
-    """The exact optimum of a task, then what is learned."""
-    found = task(name, data, size)
-    images, labels, classes = found
-    began = time.process_time()
-    widths = [float(w) for w in range(0, 181, size.spacing)]
-    totals = [
-        [
+class Measurement:
+    """What is found out about one task, stored after every part.
+
+    Args:
+        name: of the task.
+        data: digits.
+        given: arguments of the script.
+        size: of data, network and training.
+    """
+
+    def __init__(self, name: str, data: ImageSet, given: argparse.Namespace, size: Size) -> None:
+        self.name, self.size, self.device = name, size, given.device
+        self.found = task(name, data, size)
+        self.widths = [float(w) for w in range(0, 181, size.spacing)]
+        self.row: dict[str, Any] = {
+            "task": name, "examples": len(self.found[0]), "classes": self.found[2],
+            "steps": size.steps, "widths": self.widths, "log evidence": [], "learned": [],
+            "accuracy, learned": [], "intervals": [], "told": [], "profiles": [],
+            "starts": list(STARTS), "by gradients": [], "seconds": {"grid": 0.0, "learned": 0.0},
+        }  # fmt: skip
+
+    def grid(self, seed: int) -> None:
+        """The exact evidence along the width, from other initial weights."""
+        began, (images, labels, _) = time.perf_counter(), self.found
+        total = [
             exact_evidence(
-                fitted(found, size, width, seed, device, learn=False, draws=1), images, labels, size
+                fitted(self.found, self.size, width, seed, self.device, learn=False),
+                images, labels, self.size,
             )
-            for width in widths
-        ]
-        for seed in range(seeds)
-    ]
-    means = [sum(column) / seeds for column in zip(*totals, strict=True)]
-    best = top(widths, means)
-    middle = time.process_time()
-    row: dict[str, Any] = {
-        "task": name, "examples": len(images), "classes": classes, "widths": widths,
-        "log evidence": totals, "best": best, "seeds": seeds,
-        "tops by seed": [top(widths, total) for total in totals],
-        "flat within 2 nats": [
-            min(w for w, v in zip(widths, means, strict=True) if v > max(means) - 2),
-            max(w for w, v in zip(widths, means, strict=True) if v > max(means) - 2),
-        ],
-    }  # fmt: skip
-    print(f"{name}: best {best:.0f} ({[round(m) for m in means]})", flush=True)
-    if learn:
-        row["starts"] = list(STARTS)
-        for how, more in (("learned", {"search": 7}), ("by gradients", {"search": 0, "every": 10})):
-            # The search does not read the start: three seeds in its place.
-            runs = [(STARTS[0], 100 + i) for i in range(3)] if how == "learned" else None
-            runs = runs or [(start, 100) for start in STARTS]
-            ends = [fitted(found, size, width, seed, device, **more) for width, seed in runs]
-            row[how] = [math.degrees(m.network.box.half_width[0].item()) for m in ends]
-            row[f"accuracy, {how}"] = [m.summary((images, labels)).score for m in ends]
-            print(f"{name}: {how} {[round(w) for w in row[how]]}", flush=True)
-    row["processor seconds"] = {"grid": middle - began, "learned": time.process_time() - middle}
-    return row
+            for width in self.widths
+        ]  # fmt: skip
+        row = self.row
+        row["log evidence"].append(total)
+        means = [sum(column) / len(column) for column in zip(*row["log evidence"], strict=True)]
+        near = [w for w, v in zip(self.widths, means, strict=True) if v > max(means) - 2]
+        row["best"], row["flat within 2 nats"] = top(self.widths, means), [min(near), max(near)]
+        row["tops by seed"] = [top(self.widths, each) for each in row["log evidence"]]
+        row["seconds"]["grid"] += time.perf_counter() - began
+        print(f"{self.name}: best {row['best']:.0f} ({[round(m) for m in means]})", flush=True)
+
+    def search(self, seed: int) -> None:
+        """What the search finds; it reads no start."""
+        began, row = time.perf_counter(), self.row
+        model = fitted(self.found, self.size, STARTS[0], seed, self.device, search=7)
+        profile = model.profiles[0]
+        row["learned"].append(math.degrees(profile.best))
+        row["intervals"].append([math.degrees(end) for end in profile.interval])
+        row["told"].append(profile.told)
+        row["profiles"].append(profile.to_dict())
+        row["accuracy, learned"].append(model.summary(self.found[:2]).score)
+        row["seconds"]["learned"] += time.perf_counter() - began
+        low, high = row["intervals"][-1]
+        said = f"{row['learned'][-1]:.0f} [{low:.0f}, {high:.0f}], told {profile.told}"
+        print(f"{self.name}: learned {said}, noise {profile.noise:.2f}", flush=True)
+
+    def gradients(self, start: float) -> None:
+        """Where gradients alone end, from one start."""
+        more = {"search": 0, "every": 10, "draws": 2}
+        model = fitted(self.found, self.size, start, 100, self.device, **more)
+        width = math.degrees(model.network.box.half_width[0].item())
+        self.row["by gradients"].append(width)
+        print(f"{self.name}: by gradients from {start:.0f}: {width:.0f}", flush=True)
+
+    def judged(self) -> dict[str, Any]:
+        """The row, and which searches come close to the exact optimum and cover it."""
+        row, best = self.row, self.row.get("best")
+        if best is None:
+            return row
+        covered = [low <= best <= high for low, high in row["intervals"]]
+        close = [abs(width - best) <= CLOSE for width in row["learned"]]
+        return {**row, "seeds": len(row["log evidence"]), "covered": covered, "close": close}
 
 
 def join(name: str) -> None:
@@ -190,9 +227,10 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seeds", type=int, default=2, help="initial weights of the grid")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=TASKS)
-    parser.add_argument("--grid-only", action="store_true", help="no learning")
+    parser.add_argument("--searches", type=int, default=3, help="of the width; 0: grid only")
     parser.add_argument("--steps", type=int, help="of each training")
     parser.add_argument("--spacing", type=int, help="degrees between half-widths of the grid")
+    parser.add_argument("--budget", type=float, default=math.inf, help="seconds for all tasks")
     parser.add_argument("--join", action="store_true", help="put measured tasks together")
     given = parser.parse_args()
     kind = "cuda" if given.device.startswith("cuda") else "cpu"
@@ -203,11 +241,24 @@ def main() -> None:
     data = digits("train") if given.data == "digits" else mnist("train", folder=given.folder)
     changes = {"steps": given.steps, "spacing": given.spacing}
     size = replace(SIZES[given.data], **{k: v for k, v in changes.items() if v is not None})
+    ends = time.perf_counter() + given.budget
     for task_name in given.tasks:
-        learn = not given.grid_only
-        row = measure(task_name, data, size, given.seeds, given.device, learn)
-        record(f"{name}-{task_name.replace(' ', '-')}", [row], part=True)
-    if len(given.tasks) == len(TASKS) and not given.grid_only:
+        measured = Measurement(task_name, data, given, size)
+        parts: list[tuple[Any, Any]] = []
+        for number in range(max(given.seeds, given.searches)):
+            parts += [(measured.grid, number)] if number < given.seeds else []
+            parts += [(measured.search, 100 + number)] if number < given.searches else []
+        parts += [(measured.gradients, start) for start in STARTS if given.searches]
+        slowest = 0.0
+        for part, number in parts:
+            began = time.perf_counter()
+            if began + slowest > ends:
+                print(f"{task_name}: stopped, no time is left", flush=True)
+                break
+            part(number)
+            slowest = max(slowest, time.perf_counter() - began)
+            record(f"{name}-{task_name.replace(' ', '-')}", [measured.judged()], part=True)
+    if len(given.tasks) == len(TASKS) and given.searches:
         join(name)
 
 

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from symmetries._utils.config import presets_of
 from symmetries.analysis import classifiers
 from symmetries.cli import app
+from symmetries.learners import InvariantNetworkConfig
 from symmetries.learners.orbit_posterior import OrbitConfig
 from symmetries.learners.symmetry_model import SymmetryConfig
 
@@ -55,6 +56,11 @@ def short_trainings(monkeypatch):
     monkeypatch.setattr("symmetries.learners.orbit_posterior.fitting.LOOKED_AT", 64)
     size = {"features": 24, "steps": 4, "batch_size": 100}
     monkeypatch.setitem(classifiers.INVARIANT_PRESETS, "quick", size)
+    network = InvariantNetworkConfig.preset("quick").replace(
+        steps=4, batch_size=16, samples=2, search=2, curvature_rows=16
+    )
+    monkeypatch.setitem(presets_of(InvariantNetworkConfig), "quick", network)
+    monkeypatch.setattr("symmetries.learners.invariant_network.model.ROWS", 1)
     monkeypatch.setitem(
         classifiers.RELAXED_PRESETS, "quick", {"width": 2, "steps": 3, "batch_size": 16}
     )

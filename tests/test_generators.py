@@ -316,3 +316,62 @@ def test_directions_without_influence_do_not_depend_on_units():
         found = symmetries.generators(moved, y)
         assert found.dimension == (2, 2)
         assert found.name.startswith("so(2) + translations in x3")
+
+
+def test_noise_on_a_thin_ring_is_no_symmetry():
+    # Across the ring the slope of any fit is huge, and moving along it looks harmless.
+    for seed in range(6):
+        angle = 6.2832 * torch.rand(400, 1, generator=torch.Generator().manual_seed(seed))
+        ring = torch.cat((angle.cos(), angle.sin()), 1) * (1 + 1e-4 * points(400, 1, seed=seed))
+        found = symmetries.generators(ring, points(400, 1, seed=seed + 50), seed=seed)
+        assert found.dimension[0] == 0
+
+
+def test_slopes_across_a_curved_surface_are_not_made_up():
+    angle = 6.2832 * torch.rand(400, 1, generator=torch.Generator().manual_seed(0))
+    circle = torch.cat((angle.cos(), angle.sin()), 1).double()
+    found = symmetries.generators(circle, circle[:, 0] ** 2)
+    assert found.fit.degree == 1
+    assert found.dimension[0] == 0
+    with pytest.raises(ValueError, match="degree: expected one whose polynomials differ"):
+        symmetries.generators(circle, circle[:, 0] ** 2, degree=2)
+
+
+def test_columns_that_nearly_depend_on_each_other_are_warned_about():
+    x = points(500, 3)
+    near = torch.cat((x, x[:, :1] + 1e-3 * points(500, 1, seed=1)), 1)
+    with pytest.warns(UserWarning, match="Columns x1, x4 nearly depend"):
+        found = symmetries.generators(near, x.square().sum(-1))
+    assert "nearly depend" in found.to_html()
+
+
+def test_columns_that_depend_on_each_other_are_fitted_in_their_span():
+    x = points(500, 3)
+    found = symmetries.generators(torch.cat((x, x[:, :1] - 2 * x[:, 1:2]), 1), x.square().sum(-1))
+    assert (found.name, found.span, found.warnings) == ("so(3)", 3, ())
+
+
+def test_translations_are_named_though_they_have_errors():
+    x = points(600, 3)
+    y = x @ x.new_tensor([1.0, 2.0, 3.0]) + 0.01 * points(600, 1, seed=1)[:, 0]
+    found = symmetries.generators(x, y)
+    assert found.dimension == (2, 2)
+    assert found.name.startswith("translations in")
+
+
+def test_a_clear_next_field_is_enough_to_count_symmetries():
+    x = points(600, 3)
+    y = x[:, :2].square().sum(1) + x[:, 2] ** 3 + 0.01 * points(600, 1, seed=1)[:, 0]
+    assert symmetries.generators(x, y).dimension == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("model", "y", "text"),
+    [
+        (lambda x: (x[:, 0] > 0).double(), None, "slopes of 0"),
+        (None, np.ones(300), "y: expected outputs that vary"),
+    ],
+)
+def test_functions_without_slopes_are_refused(model, y, text):
+    with pytest.raises(ValueError, match=text):
+        symmetries.generators(points(300, 2), y, model=model)

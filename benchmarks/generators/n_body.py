@@ -120,7 +120,9 @@ def read(path: Path) -> tuple[Tensor, Tensor]:
     return train, test
 
 
-def search(train: Tensor, epsilon: float) -> tuple[GeneratorResult, float]:
+def search(
+    train: Tensor, epsilon: float, degree: int | None = None
+) -> tuple[GeneratorResult, float]:
     """The symmetries of the step from each state to the next, and the processor time."""
     x, y = train[:, :-1], train[:, 1:] - train[:, :-1]
     units = torch.arange(len(train)).repeat_interleave(STATES - 1)
@@ -132,6 +134,7 @@ def search(train: Tensor, epsilon: float) -> tuple[GeneratorResult, float]:
         fields="linear",
         units=units,
         epsilon=epsilon,
+        degree=degree,
     )
     return found, time.process_time() - begun
 
@@ -143,6 +146,7 @@ def main() -> None:
     parser.add_argument("--orbits", type=Path, help="LieGAN's, as an .npz file")
     parser.add_argument("--peer", type=Path, help="LieGAN's generator (8, 8), as an .npy file")
     parser.add_argument("--epsilon", type=float, default=0.02)
+    parser.add_argument("--degree", type=int, help="of the polynomials; else chosen")
     parser.add_argument("--epochs", type=int, default=EPOCHS)
     parser.add_argument("--seeds", type=int, default=3)
     given = parser.parse_args()
@@ -153,7 +157,7 @@ def main() -> None:
     else:
         train, test = (orbits(given.bodies, 800, lower, generator) for lower in (True, False))
     clock = Clock()
-    found, seconds = search(train, given.epsilon)
+    found, seconds = search(train, given.epsilon, given.degree)
     truth = true_generator(given.bodies)
     cases: dict[str, Tensor | None] = {"none": None, "true generator": truth}
     error = None
@@ -186,7 +190,11 @@ def main() -> None:
         losses = [row["test loss"] for row in rows if row["generator"] == name]
         summary[f"test loss, {name}"] = [float(f"{loss:.3g}") for loss in losses]
     settings = {"bodies": given.bodies, "epsilon": given.epsilon, "level": 0.95}
-    settings |= {"epochs": given.epochs, "seeds": f"0 to {given.seeds - 1}"}
+    settings |= {
+        "degree": found.fit.degree if found.fit else None,
+        "epochs": given.epochs,
+        "seeds": f"0 to {given.seeds - 1}",
+    }
     settings["orbits"] = "generated, seed 0" if given.orbits is None else "LieGAN's"
     name = f"{given.bodies}_body" + ("" if given.orbits is None else "-liegan")
     record(name, summary, rows, clock, settings)

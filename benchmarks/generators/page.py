@@ -13,11 +13,11 @@ PAGE = Path(__file__).parents[2] / "docs" / "generators.md"
 BEGIN, END = "<!-- results -->", "<!-- end of results -->"
 TITLES = {
     "o5": "O(5), read off trained networks (`python -m benchmarks.generators.o5`)",
-    "false_certificates-networks-0.02": "Random networks (`python -m "
+    "false_certificates-networks-0.01": "Random networks (`python -m "
     "benchmarks.generators.false_certificates --kinds network`)",
-    "false_certificates-networks-0.01": "The same with half the epsilon (`--epsilon 0.01`)",
-    "false_certificates-networks-0.005": "The same with a quarter (`--epsilon 0.005`)",
-    "false_certificates-tables-0.02": "Asymmetric tables (`--kinds table`)",
+    "false_certificates-networks-0.02": "Random networks, twice the epsilon (`--epsilon 0.02`)",
+    "false_certificates-networks-0.005": "Random networks, half of it (`--epsilon 0.005`)",
+    "false_certificates-tables-0.01": "Asymmetric tables (`--kinds table`)",
     "systems": "Ten polynomial systems (`python -m benchmarks.generators.systems`)",
     "subgroups": "Subgroups of SO(3) (`python -m benchmarks.generators.subgroups`)",
     "densities": "Unlabelled data (`python -m benchmarks.generators.densities`)",
@@ -25,6 +25,9 @@ TITLES = {
     "2_body": "Two bodies (`python -m benchmarks.generators.n_body`)",
     "2_body-liegan": "Two bodies, LieGAN's orbits and its generator (`--orbits FILE --peer FILE`)",
     "3_body": "Three bodies (`python -m benchmarks.generators.n_body --bodies 3`)",
+    "peer_liegg": "LieGG's own code on the same networks "
+    "(`python -m benchmarks.generators.peer_liegg CHECKOUT`)",
+    "pictures": "Pictures (`python -m benchmarks.generators.pictures --folder DATA`)",
     "muons": "Pairs of muons (`python -m benchmarks.generators.muons FILE`)",
 }
 

@@ -46,5 +46,7 @@ def true_defect(
         below = torch.einsum("n,nki,nli->kl", weight, fields, fields)
         below = below + torch.einsum("nki,nli->kl", carried, carried)
     above = torch.einsum("nkm,nlm->kl", along, along)
-    values = torch.linalg.eigvals(torch.linalg.solve(below, above)).real
-    return float(values.max().clamp_min(0).sqrt())
+    size, axes = torch.linalg.eigh(below)
+    whitening = axes / size.clamp_min(1e-14 * float(size[-1])).sqrt()
+    values = torch.linalg.eigvalsh(whitening.T @ above @ whitening)
+    return float(values[-1].clamp_min(0).sqrt())

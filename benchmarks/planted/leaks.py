@@ -13,6 +13,7 @@ A gain is the better of two fits' at the best of ten looks, in nats; at most 0.0
 """
 
 import argparse
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -193,13 +194,18 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--steps", type=int, help="of each fit: 300 on a CPU, 1,500 on a GPU")
     parser.add_argument("--count", type=int, help="fields: 1,500 on a CPU, 4,000 on a GPU")
+    parser.add_argument("--budget", type=float, default=math.inf, help="seconds: no case after it")
     options = parser.parse_args()
+    began = time.monotonic()
     cpu = options.device == "cpu"
     steps = options.steps or (300 if cpu else 1500)
     count = options.count or (COUNT if cpu else MANY)
     name = "leaks" + ("" if cpu else "_gpu") + ("_large" if options.cases == "large" else "")
     rows = []
     for case in CASES:
+        if time.monotonic() - began > options.budget:
+            print("the budget is spent")
+            break
         if options.cases in ("all", "small" if case.small else "large"):
             rows.append(measure(case, options.device, steps, count))
             leaks = " LEAKS" if rows[-1]["gain"] > ALLOWED else ""

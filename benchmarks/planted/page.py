@@ -5,6 +5,7 @@ python -m benchmarks.planted.page --write    # and put them into docs/planted.md
 """
 
 import argparse
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from benchmarks.planted.score import Cell, CellScore, score, table
 PAGE = Path(__file__).parents[2] / "docs" / "planted.md"
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 Stored = tuple[str, Results, list[CellScore]]  # name of the file, what it holds, its scores
+OUTCOMES = ("right", "cannot", "warned", "silent")
+KINDS = ("asked", "content", "size", "count")
 _PERCENT = (
     *("right or cannot be told", "asymmetric told", "warnings on right cells"),
     *("ratios within 0.85 to 1.15", "coverage of intervals"),
@@ -72,6 +75,16 @@ def by_cell(results: Results, scores: Sequence[CellScore], cells: dict[str, Cell
     return markdown(header, rows)
 
 
+def by_kind(scores: Sequence[CellScore], cells: dict[str, Cell], kind: str) -> str:
+    """Outcomes for each group that is asked for, or for each content, size or count."""
+    kinds = sorted({cells[one.id][kind] for one in scores})
+    rows = []
+    for value in kinds:
+        found = Counter(one.outcome for one in scores if cells[one.id][kind] == value)
+        rows.append([str(value), *(str(found[outcome]) for outcome in OUTCOMES)])
+    return markdown([kind, "right", "cannot be told", "wrong, warned", "silent"], rows)
+
+
 def _number(value: float | None) -> str:
     if value is None:
         return ""
@@ -102,6 +115,15 @@ def tables(folder: Path = RESULTS) -> str:
     parts = [f"{head} The numbers below are from these runs:\n\n{sources}"]
     if small != every:
         parts.append(f"### All cells that were fitted\n\n{summary(every)}")
+    for (name, results, scores), (_, _, few) in zip(every, small, strict=True):
+        if len(scores) == len(few):
+            continue
+        split = "\n\n".join(by_kind(scores, cells, kind) for kind in KINDS)
+        parts.append(f"### Outcomes, {name}\n\n{split}")
+        wrong = [one for one in scores if one.outcome in OUTCOMES[2:]]
+        if wrong:
+            parts.append(f"### Wrong cells, {name}\n\n{by_cell(results, wrong, cells)}")
+    small = [one for one in small if one[2]]
     parts.append(f"### The small version\n\n{summary(small)}")
     for name, results, scores in small:
         parts.append(f"### Small cells, {name}\n\n{by_cell(results, scores, cells)}")

@@ -1,5 +1,8 @@
 """Inputs for models of the index, drawn from a seed: lines and pages of text, sounds, bytes."""
 
+import importlib.util
+from pathlib import Path
+
 import numpy as np
 import torch
 from PIL import Image, ImageDraw, ImageFont
@@ -73,6 +76,22 @@ def pages(count: int, side: int, seed: int = 0) -> Tensor:
         draw.rectangle((left, side * 0.85, left + side // 4, side * 0.95), fill=(60, 90, 150))
         found.append(np.asarray(picture))
     return torch.tensor(np.stack(found)).permute(0, 3, 1, 2).float() / 255
+
+
+def portraits(count: int, side: int, seed: int = 0) -> Tensor:
+    """Cuts of the astronaut of scikit-image that show her face, (count, 3, side, side)."""
+    found = importlib.util.find_spec("skimage")
+    if found is None or found.submodule_search_locations is None:
+        raise ImportError("scikit-image is not installed: it has the picture")
+    picture = Image.open(Path(found.submodule_search_locations[0]) / "data" / "astronaut.png")
+    rng = np.random.default_rng(seed)
+    cuts = []
+    for _ in range(count):
+        size = int(rng.integers(260, 400))
+        left, top = int(rng.integers(60, 110)), int(rng.integers(0, 30))
+        cut = picture.convert("RGB").crop((left, top, left + size, top + size)).resize((side, side))
+        cuts.append(np.asarray(cut))
+    return torch.tensor(np.stack(cuts)).permute(0, 3, 1, 2).float() / 255
 
 
 def sounds(count: int, length: int, seed: int = 0) -> Tensor:

@@ -53,6 +53,15 @@ def test_a_crystal_turns_with_its_cell():
     assert found.output == "energy"
 
 
+def test_the_largest_error_is_said():
+    """Every call but those of structures as they are adds more: the last error is the largest."""
+    calls = iter(range(1000))
+    found = audit_energies(lambda atoms: 0.5 * next(calls), structures(), "so3", samples=3)
+    # As it is, three times moved, there and back: 0.5, 1 and 1.5 more in each of five structures.
+    assert found.measures["energy_error"].mean == pytest.approx(1.0)
+    assert found.notes == ("at most, over all structures and elements: energy error 1.5 eV",)
+
+
 def test_a_cell_that_is_not_turned_along_shows():
     def fixed(atoms):
         atoms.cell = 4 * np.eye(3)

@@ -178,7 +178,7 @@ def test_keypoints_are_pixels_and_move_along(size):
     found = quick(fixed, x, "flip_x", "points").measures
     expected = abs((size[1] - 1 - 2) - 2)  # the mirrored column, against the same column
     assert found["absolute_error"].mean == pytest.approx(expected)
-    assert found["relative_error"].mean == pytest.approx(expected / max(size))
+    assert found["error_of_side"].mean == pytest.approx(expected / max(size))
     stays = quick(lambda x: brightest(x[:, :1]), x.expand(-1, 3, -1, -1), "hue", "points")
     assert stays.measures["absolute_error"].mean == 0
 
@@ -387,3 +387,22 @@ def test_a_quarter_turn_of_a_vector_of_the_plane():
     assert quick(centre, x, Cyclic(4), "vector").measures["absolute_error"].mean < 1e-12
     assert PointAction(Cyclic(4))(torch.tensor(1), centre(x)).shape == (6, 2)
     assert math.isfinite(quick(centre, x, "d4", "vector").measures["relative_error"].mean)
+
+
+def test_tokens_are_whole_numbers():
+    """A bag of words stays when it is reversed; the word in front does not."""
+    torch.manual_seed(0)
+    words = nn.Embedding(9, 4)
+    tokens = torch.randint(0, 9, (20, 6), generator=torch.Generator().manual_seed(0))
+    bag = nn.Sequential(words, nn.Flatten(1), nn.Unflatten(1, (6, 4)))
+    assert quick(lambda x: bag(x).sum(1), tokens, "flip_x").logit_invariance.mean < 1e-10
+    first = quick(lambda x: bag(x)[:, 0], tokens, "flip_x").logit_invariance.mean
+    ends = words.weight.detach()[tokens[:, [0, -1]]]
+    assert first == pytest.approx(float((ends[:, 0] - ends[:, 1]).square().sum(1).mean() / 2))
+    with pytest.raises(ValueError, match="x: expected floating-point"):
+        quick(lambda x: bag(x)[:, 0], tokens, "so3")
+
+
+def test_graphs_and_sets_are_told_apart():
+    with pytest.raises(ValueError, match="group: expected an action on sets or on graphs"):
+        quick(lambda a: a.sum(1), torch.rand(5, 4, 4), "s4")

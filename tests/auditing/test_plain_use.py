@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from symmetries import audit
 from symmetries.auditing import audit_model
 from symmetries.auditing.answers import read_logits
 from symmetries.auditing.elements import make_moves
@@ -320,3 +321,23 @@ def test_a_planted_class_is_the_weakest():
     assert (rows[2].agreement, rows[2].becomes) == (1, None)
     assert weakest_words(found).startswith("Weakest class: 0, 0 %")
     assert "100 % become 1" in weakest_words(found)
+
+
+def test_remedies_for_what_newcomers_give():
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
+    images = torch.rand(6, 1, 8, 8)
+    with pytest.raises(ValueError, match=r"images: expected values in .* normalize= .imagenet"):
+        audit(net, images * 4 - 2, "c4", progress=False)
+    with pytest.raises(ValueError, match=r"give it in float32 .model.float"):
+        audit(net.double(), images, "c4", progress=False)
+    net.float()
+    with pytest.raises(ValueError, match=r"y: expected class numbers .* output=.embedding"):
+        audit(net, (images, [0, 1, 2, 3, 4, 5]), "c4", progress=False, fast=True)
+    with pytest.raises(ValueError, match='got tuple of 2; choose one: output="0:KIND"'):
+        audit(lambda x: (net(x), x), images, "c4", progress=False, fast=True)
+    never = lambda x: -100 * nn.functional.one_hot((x[:, 0, 0, 0] > 0.5).long(), 2).float()  # noqa: E731
+    truth = (images[:, 0, 0, 0] > 0.5).long()
+    found = audit(
+        never, (images.repeat(9, 1, 1, 1), truth.repeat(9)), "c4", progress=False, fast=True
+    )
+    assert any("worse than guessing" in note for note in found.notes)

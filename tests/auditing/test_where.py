@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from symmetries.actions import ImageAction
-from symmetries.auditing import audit_model
+from symmetries.actions import Action, ImageAction
+from symmetries.auditing import audit_model, layer_equivariance
 from symmetries.auditing.contributions import layer_contributions
 from symmetries.auditing.lie import lie_derivative
-from symmetries.groups import SO3, Affine2, Cyclic
+from symmetries.groups import SO3, Affine2, Cyclic, Flip
 
 F64 = torch.float64
 
@@ -197,3 +197,101 @@ def test_the_step_does_not_matter_where_it_is_small():
     assert means[0] == pytest.approx(means[2], rel=1e-2)
     assert means[1] == pytest.approx(means[2], rel=1e-4)
     assert math.isfinite(sum(means))
+
+
+class Ramp(nn.Module):
+    """Absolute positions along an axis, none at its ends."""
+
+    def __init__(self, size, axis):
+        super().__init__()
+        shape = [1, 1, 1]
+        shape[axis] = size
+        table = torch.linspace(-1, 1, size, dtype=F64) * torch.hann_window(size, False, dtype=F64)
+        self.table = nn.Buffer(table.reshape(shape))
+
+    def forward(self, x):
+        return x + self.table
+
+
+@pytest.mark.parametrize("broken", ["1", "4"])
+def test_layers_of_signals_and_sequences_are_ranked(broken):
+    """A table of positions in one of two places, behind layers that move along exactly."""
+    torch.manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
+    sequences = torch.rand(6, 8, 3, dtype=F64, generator=generator)
+    tables = [Ramp(8, 1) if name == broken else nn.Identity() for name in ("1", "4")]
+    head = (nn.Linear(3, 5), tables[0], nn.Tanh(), nn.Linear(5, 4), tables[1], nn.Tanh())
+    net = nn.Sequential(*head, Mean(1), nn.Linear(4, 2)).double()
+    for group in ("flip_x", "t4"):
+        found = {name: one[0] for name, one in layer_contributions(net, sequences, group).items()}
+        assert max(found, key=found.get) == broken
+        assert all(value < 1e-9 for name, value in found.items() if name != broken)
+    smooth = nn.functional.interpolate(sequences.mT, 64, mode="linear")  # (6, 3, 64)
+    smooth = smooth * torch.hann_window(64, dtype=F64)
+    tables = [Ramp(64, 2) if name == broken else nn.Identity() for name in ("1", "4")]
+    head = (nn.Conv1d(3, 5, 1), tables[0], nn.Tanh(), nn.Conv1d(5, 4, 1), tables[1], nn.Tanh())
+    net = nn.Sequential(*head, Mean(2), nn.Linear(4, 2)).double()
+    added = layer_contributions(net, smooth, "shift", half_width=0.2)
+    assert max(added, key=lambda name: added[name][0]) == broken
+    assert layer_contributions(net[:1], smooth, "amplitude") == {}  # features may scale or not
+
+
+class Mean(nn.Module):
+    def __init__(self, axis):
+        super().__init__()
+        self.axis = axis
+
+    def forward(self, x):
+        return x.mean(self.axis)
+
+
+class Patches(nn.Module):
+    """Tokens of patches behind one of a class, (N, 1 + 16, 6)."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Conv2d(1, 6, 1)
+        self.pool = nn.AvgPool2d(3)
+
+    def forward(self, x):
+        tokens = self.pool(self.embed(x)).flatten(2).mT
+        return torch.cat((tokens[:, :1] * 0, tokens), 1)
+
+
+@pytest.mark.parametrize("broken", ["1", "3"])
+def test_tokens_of_patches_move_like_images(broken):
+    """In a transformer without positions, the one layer that has them is named."""
+    torch.manual_seed(0)
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attend = nn.Linear(6, 6)
+
+        def forward(self, x):
+            return x + (x @ x.mT).softmax(-1) @ self.attend(x)
+
+    tables = [Ramp(17, 1) if name == broken else nn.Identity() for name in ("1", "3")]
+    net = nn.Sequential(
+        Patches(), tables[0], Block(), tables[1], nn.Tanh(), Mean(1), nn.Linear(6, 3)
+    )
+    x = torch.rand(6, 1, 12, 12, dtype=F64, generator=torch.Generator().manual_seed(0))
+    added = {name: one[0] for name, one in layer_contributions(net.double(), x, "c4").items()}
+    assert max(added, key=added.get) == broken
+    assert all(value < 1e-9 for name, value in added.items() if name != broken)
+    rows = {row.name: row for row in layer_equivariance(net, x, "c4")}
+    assert (rows["2.attend"].law, rows["2.attend"].error is not None) == ("equivariance", True)
+
+
+def test_what_has_no_known_law_is_not_ranked():
+    """An action of one's own on cubes of numbers: its layers are left out, not called right."""
+
+    class Roll(Action):
+        group = Flip("x")
+
+        def __call__(self, element, data):
+            return torch.where((element % 2).bool().reshape(-1, 1, 1, 1), data.flip(2), data)
+
+    net = nn.Sequential(nn.Linear(5, 5), nn.ReLU(), nn.Flatten(), nn.Linear(60, 2))
+    x = torch.rand(4, 3, 4, 5)
+    assert set(layer_contributions(net, x, Roll())) == {"3"}

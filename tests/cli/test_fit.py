@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 import torch
 
+from symmetries._utils.config import presets_of
 from symmetries.analysis import classifiers
 from symmetries.auditing.estimate import wilson_interval
 from symmetries.data import load
 from symmetries.estimators import InvariantClassifier
+from symmetries.learners import InvariantNetworkConfig
+from symmetries.learners.invariant_network import search
 from symmetries.report.fit_report import interval_text, reach_of
 from symmetries.results import FitResult, Invariance
 
@@ -45,7 +48,7 @@ def test_the_schema_of_metrics(run):
     found = json.loads(run("fit", "digits", "--quiet", "--json").stdout)
     assert isinstance(found["accuracy"], float)
     assert isinstance(found["elbo"], float)
-    assert set(found["invariance"][0]) == {"name", "unit", "half_width", "interval"}
+    assert set(found["invariance"][0]) == {"name", "unit", "half_width", "interval", "told"}
 
 
 @pytest.mark.parametrize("method", ["plain", "augmented"])
@@ -54,6 +57,78 @@ def test_methods_without_learned_invariance(run, method):
     assert found["method"] == method
     assert found["invariance"][0]["half_width"] == 0
     assert found["accuracy"] > 0.5
+
+
+def tiny_network_preset():
+    """Seconds instead of minutes; what is learned is tested with the learner."""
+    preset = InvariantNetworkConfig.preset("quick")
+    return preset.replace(steps=60, search=3, samples=4, curvature_rows=64, every=15)
+
+
+def test_a_network_is_averaged_and_shown_beside_the_plain_one(run, tmp_path, monkeypatch):
+    monkeypatch.setitem(presets_of(InvariantNetworkConfig), "quick", tiny_network_preset())
+    result = run("fit", "digits", "--network", "cnn", "--out", "out")
+    assert result.exit_code == 0, result.output
+    assert "without transformations" in result.stdout
+    found = FitResult.load(tmp_path / "out" / "metrics.json")
+    assert found.network == "cnn"
+    assert min(found.accuracy, found.plain_accuracy) > 0.5
+    (curve,) = found.evidence
+    assert len(curve.half_width) == len(curve.log_evidence) >= 5
+    assert (curve.half_width[0], curve.half_width[-1]) == pytest.approx((0, 180))
+    low, high = found.invariance[0].interval
+    assert low <= found.invariance[0].half_width <= high
+    assert "--network cnn" in found.run.command
+    test = load("digits", "test")
+    model = InvariantClassifier.load(tmp_path / "out" / "model")
+    assert model.score(test.images.numpy(), test.labels.numpy()) == found.accuracy
+    logits = model.module()(test.images)
+    assert float((logits.argmax(1) == test.labels).float().mean()) == pytest.approx(
+        found.accuracy, abs=0.005
+    )
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "the same network without transformations" in page
+    assert f"{100 * found.plain_accuracy:.1f} %" in page
+
+
+def test_an_interrupted_search_of_a_network_is_resumed(run, tmp_path, monkeypatch):
+    monkeypatch.setitem(presets_of(InvariantNetworkConfig), "quick", tiny_network_preset())
+    words = ("fit", "digits", "--network", "cnn", "--quiet", "--json", "--device", "cpu")
+    whole = json.loads(run(*words, "--out", "whole").stdout)
+    asked, evidence_at = [], search.evidence_at
+
+    def until_the_third(*given):
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        asked.append(evidence_at(*given))
+        return asked[-1]
+
+    monkeypatch.setattr(search, "evidence_at", until_the_third)
+    stopped = run(*words, "--out", "parts")
+    assert "--resume" in stopped.stderr
+    assert (tmp_path / "parts.resume" / "search.json").is_file()
+    monkeypatch.setattr(search, "evidence_at", evidence_at)
+    resumed = json.loads(run(*words, "--out", "parts", "--resume").stdout)
+    for name in ("accuracy", "plain_accuracy", "invariance", "evidence"):
+        assert resumed[name] == whole[name], name
+    assert not (tmp_path / "parts.resume").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--network", "vgg99"], "network: expected 'cnn' or 'resnet'"),
+        (["--network", "cnn", "--method", "relaxed"], "network: expected none with --method"),
+        (["--network", "cnn", "--group", "c4"], "a group with continuous parameters"),
+        (["--network", "cnn", "--devices", "2"], "devices: expected 1"),
+    ],
+)
+def test_networks_that_cannot_be_handled_are_one_line(run, tmp_path, options, message):
+    result = run("fit", "digits", "--quiet", "--device", "cpu", *options)
+    assert result.exit_code == 3
+    assert message in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert not list(tmp_path.glob("out/*"))
 
 
 def test_a_fifth_is_held_out_where_there_is_no_test_split(run, tmp_path):

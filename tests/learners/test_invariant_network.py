@@ -14,8 +14,10 @@ from symmetries.learners.invariant_network import (
     InvariantNetworkConfig,
     LaplaceEvidence,
     posterior,
+    search,
 )
-from symmetries.learners.invariant_network.search import bound_at, line_search
+from symmetries.learners.invariant_network import evidence as evidence_module
+from symmetries.learners.invariant_network.search import evidence_at, search_widths
 
 GROUP = Affine2("rotation")
 ACT = ImageAction(GROUP)
@@ -254,7 +256,7 @@ def test_gradients_find_the_nearest_optimum_of_the_exact_evidence():
 def test_a_candidate_of_the_search_has_nearly_the_exact_evidence():
     module, x, y, profile = averaged_features()
     model = evenly_averaged(module, steps=500, every=20)
-    found = float(bound_at(model, torch.tensor([math.pi / 4]), x, y, RUN))
+    found = float(evidence_at(model, torch.tensor([math.pi / 4]), x, y, RUN))
     assert profile[45] - 10 < found < profile[45] + 2
     assert model.network.box.half_width[0].item() == pytest.approx(0.1 * math.pi)  # left as it is
 
@@ -267,14 +269,66 @@ def test_a_search_finds_the_optimum_of_the_exact_evidence_from_everywhere():
     assert math.degrees(model.network.box.half_width[0].item()) == pytest.approx(45, abs=5)
 
 
-def test_a_line_search_leaves_a_local_optimum_and_stays_within_bounds():
-    def two(width: float) -> float:
-        return math.exp(-((width - 0.8) ** 2)) + 0.5 * math.exp(-4 * (width - 2.5) ** 2)
+def test_an_interrupted_search_goes_on_with_its_candidates(tmp_path, monkeypatch):
+    module, x, y, _ = averaged_features()
+    model = evenly_averaged(module, steps=3, every=2, search=3)
+    whole = search_widths(model, x, y, **RUN)
+    asked = []
 
-    assert line_search(two, 3.0, 4) == pytest.approx(0.8, abs=0.05)
-    assert line_search(lambda width: width, 3.0, 3) == 3.0
-    assert line_search(lambda width: -width, 3.0, 3) == 0.0
-    assert line_search(lambda width: 0.0, 3.0, 3) == 0.0
+    def until_the_third(learner, widths, *more):
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        asked.append(float(widths[0]))
+        return evidence_at(learner, widths, *more)
+
+    monkeypatch.setattr(search, "evidence_at", until_the_third)
+    with pytest.raises(KeyboardInterrupt):
+        search_widths(model, x, y, out=tmp_path, **RUN)
+    monkeypatch.setattr(
+        search, "evidence_at", lambda *given: asked.append(0) or evidence_at(*given)
+    )
+    assert search_widths(model, x, y, out=tmp_path, resume=True, **RUN) == whole
+    assert len(asked) == len(whole[0].widths) + 3  # and three of them twice
+    asked.clear()
+    other = evenly_averaged(module, steps=3, every=2, search=3, prior_precision=2.0)
+    search_widths(other, x, y, out=tmp_path, resume=True, **RUN)
+    assert len(asked) > 3, "values of other settings were used"
+
+
+def test_some_examples_stand_for_all_of_them():
+    module, x, y, _ = averaged_features()
+    model = evenly_averaged(module, steps=20, every=5, search=0)
+    model.fit((x, y), **RUN)
+    twice, again = torch.cat((x, x)), torch.cat((y, y))
+    evidence, eta = model.evidence(), model.eta(16).detach()
+    assert float(evidence.total(x, y, eta, count=160)) == pytest.approx(
+        float(evidence.total(twice, again, eta)), rel=1e-4
+    )
+
+
+def test_extrapolated_bounds_come_close_to_the_evidence(monkeypatch):
+    torch.manual_seed(0)
+    x, y = pictures(300).float(), torch.arange(300) % 3
+    module = nn.Sequential(nn.Flatten(), nn.Linear(36, 12), nn.Tanh(), nn.Linear(12, 3))
+    config = InvariantNetworkConfig(samples=4, sampling="grid").replace(
+        steps=150, batch_size=100, every=10, search=0, learn=False, curvature_rows=300
+    )
+    model = InvariantNetwork(module, "rotation", SHAPE, config)
+    model.fit((x, y), **RUN)
+    evidence, eta = model.evidence(), model.eta(4).detach()
+    exact = float(evidence.total(x, y, eta))
+    assert float(evidence.estimate(x, y, eta, 3, 90, torch.Generator())) == exact
+    monkeypatch.setitem(evidence_module.EXACT, "cpu", (0, 0))
+    rows = 6 * round(float(model.effective_parameters))
+    generators = [torch.Generator().manual_seed(seed) for seed in range(8)]
+    found = [float(evidence.estimate(x, y, eta, 3, rows, g)) for g in generators]
+    bounds = [
+        float(evidence.total(x, y, eta, evidence.sampled_posterior(x, eta, 3, rows, g)))
+        for g in generators
+    ]
+    assert max(bounds) <= exact + 1e-2
+    missed = abs(sum(found) / 8 - exact)
+    assert missed < 0.5 * (exact - sum(bounds) / 8)
 
 
 def test_batch_norm_trains_and_its_curvature_is_that_of_eval_mode():

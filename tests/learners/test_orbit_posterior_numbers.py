@@ -86,7 +86,8 @@ def test_a_step_mixes_no_devices(group):
     colours = 3 if group == "hue" else 1
     model = OrbitPosterior(group, (colours, 12, 12), "quick")
     numbers = MetaNumbers()
-    weights = {name: value.to("meta") for name, value in model.state_dict().items()}
+    every = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    weights = {name: value.to("meta") for name, value in every.items()}
     x = torch.rand(8, colours, 12, 12, device="meta")
     u = model.chart.draw(numbers.rand(8, len(model.chart.coordinates)))
     loss = functional_call(

@@ -24,6 +24,7 @@ from symmetries.learners.orbit_posterior.calibrating import (
 )
 from symmetries.learners.orbit_posterior.chart import Chart
 from symmetries.learners.orbit_posterior.crossing import in_parts, wider_pictures
+from symmetries.learners.orbit_posterior.frames import Frame, find_frame, radii
 from symmetries.learners.orbit_posterior.heads import Histograms
 from symmetries.learners.orbit_posterior.numbers import RowNumbers
 from symmetries.learners.orbit_posterior.planting import Planted, with_misses
@@ -40,14 +41,9 @@ from symmetries.learners.orbit_posterior.verdicts import (
     Headline,
     headline,
     verdict_of,
+    with_drift,
 )
-from symmetries.learners.orbit_posterior.views import (
-    Frame,
-    View,
-    centre_of_mass,
-    find_frame,
-    radii,
-)
+from symmetries.learners.orbit_posterior.views import View, centre_of_mass
 from symmetries.ops.affine_inverse import affine_inverse
 from symmetries.training import Step
 
@@ -410,6 +406,13 @@ def test_a_uniform_law_is_full_only_where_a_rule_was_seen():
     line = Headline(*ends, told=torch.ones(3, dtype=torch.bool), share=1.0)
     assert verdict_of(coordinate, line, math.radians(40))[0] == "partial"
     assert verdict_of(coordinate, line, math.radians(180))[0] == "cannot be told"
+
+
+def test_an_interval_reaches_to_what_another_round_may_change():
+    line = Headline(1.0, 0.95, 1.05, torch.ones(3, dtype=torch.bool), 1.0)
+    narrower, wider = with_drift(line, -0.3), with_drift(line, 0.2)
+    assert (narrower.low, narrower.high) == (pytest.approx(math.exp(-0.3)), 1.05)
+    assert (wider.low, wider.high) == (0.95, pytest.approx(math.exp(0.2)))
 
 
 def test_contents_repeat_among_shapes_and_not_among_noise():

@@ -87,3 +87,21 @@ def test_a_resumed_fit_keeps_the_number_of_threads(monkeypatch, tmp_path):
     assert again.threads == number
     for name, value in model.state_dict().items():
         assert torch.equal(value, again.state_dict()[name])
+
+
+@pytest.mark.parametrize("count", [70, 90, 150])
+def test_few_pictures_are_shared_evenly_by_processes(monkeypatch, count):
+    class Seen(Exception):
+        pass
+
+    def train(network, loss, data, config, on_step):
+        raise Seen(config.batch_size)
+
+    monkeypatch.setattr(fitting, "train", train)
+    model = OrbitPosterior("rotation", (1, 12, 12), tiny(batch_size=512))
+    pictures = torch.rand(count, 1, 12, 12)
+    with pytest.raises(Seen) as seen:
+        fitting.Fit(model, model.fits[0], 0, pictures, {}, "fold0").round()
+    (batch,) = seen.value.args
+    assert batch % 16 == 0
+    assert batch <= max(16, count // 2)

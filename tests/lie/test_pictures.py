@@ -4,74 +4,21 @@ import math
 
 import pytest
 import torch
+from benchmarks.generators.planted_pictures import (
+    HEIGHTS,
+    RAYS,
+    RINGS,
+    SIDE,
+    scattered,
+    swirled,
+    turned,
+    uneven,
+)
 
 import symmetries
 from symmetries.actions import ImageAction
 from symmetries.lie.pictures import PictureProblem, gradients, picture_fields, plane_points
 from symmetries.lie.planar_names import planar_name
-
-SIDE = 32
-
-
-def blobs(centres, width=0.12):
-    """Pictures (n, 1, 32, 32) of round blobs at centres (n, k, 2)."""
-    apart = (plane_points(SIDE, SIDE) - centres[:, :, None]).square().sum(-1)
-    pictures = torch.exp(-apart / 2 / width**2).sum(1).reshape(-1, 1, SIDE, SIDE)
-    return (pictures / 4).float()
-
-
-def scattered(n, seed=0):
-    """Three blobs in a ring about the middle, so that centre and border are empty."""
-    generator = torch.Generator().manual_seed(seed)
-    radius = 0.35 + 0.25 * torch.rand(n, 3, generator=generator).double()
-    angle = 2 * math.pi * torch.rand(n, 3, generator=generator).double()
-    return blobs(torch.stack((radius * angle.cos(), radius * angle.sin()), -1))
-
-
-def turned(n, seed, angles):
-    """One shape of three blobs, turned by random angles."""
-    generator = torch.Generator().manual_seed(seed)
-    radius = torch.tensor([0.3, 0.5, 0.65]).double()
-    angle = torch.tensor([0.0, 1.0, 2.5]).double() + angles * torch.rand(n, 1, generator=generator)
-    return blobs(torch.stack((radius * angle.cos(), radius * angle.sin()), -1))
-
-
-def integrals(*weights):
-    points = plane_points(SIDE, SIDE)
-    radius, angle = points.norm(dim=1), torch.atan2(points[:, 1], points[:, 0])
-    table = torch.stack([w(points, radius, angle) for w in weights]).reshape(-1, SIDE, SIDE)
-    return lambda x: torch.einsum("nchw,mhw->nm", x, table.to(x))
-
-
-RINGS = integrals(
-    *[lambda p, r, a, k=k: torch.exp(-((r - k) ** 2) / 0.05) for k in (0.2, 0.5, 0.8)]
-)
-RAYS = integrals(
-    *[
-        lambda p, r, a, k=k, h=h: (r + 0.01) ** -2 * torch.tanh((r / 0.1) ** 4) * (k * a + h).cos()
-        for k in (1, 2, 3)
-        for h in (0.0, math.pi / 2)
-    ]
-)
-HEIGHTS = integrals(*[lambda p, r, a, k=k: (k * p[:, 1]).cos() for k in (1, 2, 3)])
-
-
-def swirled(x):
-    """Two rings with angular frequencies in the ratio of their swirls, not of rotations."""
-
-    def ring(at, n):
-        real = integrals(lambda p, r, a: torch.exp(-((r - at) ** 2) / 0.006) * (n * a).cos())
-        imaginary = integrals(lambda p, r, a: torch.exp(-((r - at) ** 2) / 0.006) * (n * a).sin())
-        return torch.complex(real(x)[:, 0], imaginary(x)[:, 0])
-
-    both = ring(0.33, 4) * ring(0.66, 1).conj()
-    return torch.stack((both.real, both.imag), 1)
-
-
-def uneven(x):
-    weights = torch.randn(6, 8, 8, generator=torch.Generator().manual_seed(0), dtype=x.dtype)
-    whole = weights.repeat_interleave(4, 1).repeat_interleave(4, 2)
-    return torch.einsum("nchw,mhw->nm", x, whole)
 
 
 def test_velocities_are_those_of_small_motions():

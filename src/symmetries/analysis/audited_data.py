@@ -32,7 +32,14 @@ def audited_images(
     """
     if not isinstance(data, str | Path):
         size = reading.get("size")
-        images = as_image_set(data, in_place=True)
+        try:
+            images = as_image_set(data, in_place=True)
+        except ValueError as error:
+            if "values in [0, 1]" not in str(error):
+                raise
+            remedy = "give images as they were before normalisation, and normalize= (imagenet, or "
+            remedy += "mean/std); symmetries.audit_model takes inputs of any values"
+            raise ValueError(f"{str(error).partition(';')[0]}; {remedy}") from error
         return (images if size is None else read_images(images, **reading)), ()
     if has_test_split(str(data)):
         return read_images(data, "test", **reading), ("measured on the test split",)

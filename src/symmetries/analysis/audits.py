@@ -39,7 +39,7 @@ GPU_PART = 250  # small batches leave a GPU idle
 # Images that are looked at closely, and steps of the integrated gradients.
 PRESETS = {"quick": (200, 20), "default": (500, 50), "paper": (None, 50)}
 FAST = 30  # images for resampling alone, if only outputs are measured
-OUTPUTS_ONLY = "outputs only: saliency, sensitivity and layers were not asked for"
+OUTPUTS_ONLY = "outputs only: saliency, sensitivity and layers were not requested"
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from symmetries._utils.config import register_presets
 from symmetries._validation.checks import check_choice, invalid
@@ -42,9 +42,12 @@ RELAXED_PRESETS = register_presets(
 )
 
 
-def check_method(method: str, half_width: float | None) -> None:
-    """Raise unless the method is known and fits the half-width."""
+def check_method(method: str, half_width: float | None, network: object = None) -> None:
+    """Raise unless the method is known and fits the half-width and the network."""
     check_choice(method, METHODS, "method")
+    if network is not None and method == "relaxed":
+        remedy = "leave it out, or use --method invariant, plain or augmented"
+        raise invalid("network", "none with --method relaxed, which has its own", network, remedy)
     if half_width is not None and (method != "augmented" or not 0 < half_width <= 1):
         remedy = "give a share of each range, such as 0.25"
         got = f"{half_width:g} with --method {method}"
@@ -82,6 +85,7 @@ def train_classifier(
     preset: str,
     *,
     half_width: float | None = None,
+    network: str | nn.Module | None = None,
     fill: float = 0.0,
     seed: int = 0,
     device: str = "auto",
@@ -98,6 +102,7 @@ def train_classifier(
         group: of the transformations, or its name.
         preset: size of the network and length of the training.
         half_width: for "augmented", how far images are moved, as a share of each range.
+        network: that is averaged, or its name; None is a shallow one with random features.
         fill: value of the background.
         seed: random seed.
         device: as the user names it.
@@ -120,17 +125,23 @@ def train_classifier(
             progress=progress,
             **training,
         )
-    if precision.startswith("bf16"):
+    if precision.startswith("bf16") and network is None:
         got = f"{precision}, too little for natural-gradient steps"
         remedy = "leave it out, or use --method relaxed"
         raise invalid("precision", "32-true or 64-true", got, remedy)
     parsed = as_group(group)
-    check_plane(parsed)
+    if network is None:
+        check_plane(parsed)
     pixels = images.images
     if method == "augmented":
         reach = tuple((half_width or 1.0) * bound for bound in parsed.bounds)
         pixels, labels = augmented(pixels, labels, parsed, reach, COPIES, seed, fill)
     learn, size = method == "invariant", INVARIANT_PRESETS[preset]
+    if network is not None:
+        held = {"half_width": START if learn else 0.0, "learn": learn}
+        own = {"network": network, "network_config": preset, **held, **shared}
+        options = {"device": device, "precision": precision, "progress": progress, **training}
+        return InvariantClassifier(parsed, **own).fit(pixels.numpy(), labels.numpy(), **options)
     classifier = InvariantClassifier(
         group_name(parsed), half_width=START if learn else 0.0, learn=learn, **shared, **size
     )

@@ -38,7 +38,8 @@ def draw_invariant(
         eta[:, i] = torch.linspace(-parameter.bound, parameter.bound, STEPS, device=device)
         frames[parameter.name] = to_bytes(act.orbit(group.exp(eta), shown))
         values[parameter.name] = [parameter.display(float(v), side)[0] for v in eta[:, i]]
-    banks = moved_filters(classifier) if classifier.learn else []
+    shallow = classifier.learn and classifier.network is None
+    banks = moved_filters(classifier) if shallow else []
     return FitPictures(example_labels(test, chosen), frames, values, banks)
 
 

@@ -1,9 +1,11 @@
 """A classifier that learns how invariant its task is: what ``symmetries fit`` computes."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from symmetries.analysis.classifiers import (
     Classifier,
@@ -28,7 +30,7 @@ from symmetries.auditing.estimate import wilson_interval
 from symmetries.data import ImageSet
 from symmetries.estimators import InvariantClassifier, RelaxedClassifier
 from symmetries.groups import Group
-from symmetries.results import FitResult, LayerRelaxation, RunInfo, WidthCurve
+from symmetries.results import EvidenceCurve, FitResult, LayerRelaxation, RunInfo, WidthCurve
 
 
 def fit(
@@ -38,6 +40,7 @@ def fit(
     method: str = "invariant",
     test: Readable | None = None,
     half_width: float | None = None,
+    network: str | nn.Module | None = None,
     preset: str | None = None,
     fill: float | None = None,
     seed: int = 0,
@@ -56,6 +59,9 @@ def fit(
             layers learn how equivariant to be.
         test: images to measure on; None is the test split of the data, or a fifth of it.
         half_width: for "augmented", a share of each range, 0 to 1; None is 1.
+        network: a network from images to logits that is averaged over transformations, or its name:
+            "cnn", "resnet", or a model of torchvision or timm. None is a shallow network with
+            random features.
         preset: "quick", "default" or "paper"; None is "quick" on a CPU, "default" on a GPU.
         fill: background value from 0 to 1; None looks for it at the borders.
         seed: random seed.
@@ -67,9 +73,11 @@ def fit(
         Test accuracy, evidence and half-widths; ``fitted`` is the classifier, ``to_html`` and
         ``plot`` show the result.
     """
-    check_method(method, half_width)
+    check_method(method, half_width, network)
     chosen = group or default_group(method)
-    call = Call("fit", data=data, group=chosen, method=method, half_width=half_width, seed=seed)
+    said = network_name(network)
+    named = {"half_width": half_width, "network": said, "seed": seed}
+    call = Call("fit", data=data, group=chosen, method=method, **named)
     place = choose_device(device)
     found = read_and_train(
         data,
@@ -79,6 +87,7 @@ def fit(
         fill=fill,
         test=test,
         half_width=half_width,
+        network=network,
         seed=seed,
         device=device,
         place=place,
@@ -99,8 +108,8 @@ def read_and_train(
     say: Say | None = None,
     reading: Reading | None = None,
     **training: Any,  # noqa: ANN401 - of train_classifier
-) -> tuple[ImageSet, ImageSet, Classifier]:
-    """Training images, test images and a fitted classifier.
+) -> tuple[ImageSet, ImageSet, Classifier, Classifier | None]:
+    """Training images, test images, a fitted classifier, and a plain one beside a network.
 
     Arguments are those of :func:`fit`; ``say`` is called with a message if a background was found,
     and ``reading`` says how data is read.
@@ -118,13 +127,20 @@ def read_and_train(
     check_labelled(held_out)
     check_content(seen)
     value = resolve_background(seen, fill, say)
-    return seen, held_out, train_classifier(seen, method, group, preset, fill=value, **training)
+    fitted = train_classifier(seen, method, group, preset, fill=value, **training)
+    plain = None
+    if training.get("network") is not None and method != "plain":
+        out = training.get("out")
+        options = {**training, "half_width": None, "out": out and Path(out) / "plain"}
+        plain = train_classifier(seen, "plain", group, preset, fill=value, **options)
+    return seen, held_out, fitted, plain
 
 
 def describe_classifier(
     seen: ImageSet,
     test: ImageSet,
     classifier: Classifier,
+    plain: Classifier | None,
     method: str,
     place: torch.device,
     run: RunInfo,
@@ -135,6 +151,7 @@ def describe_classifier(
         seen: the images that it was trained on.
         test: labelled images to measure on.
         classifier: fitted.
+        plain: the same network without transformations, to be measured beside it.
         method: how it was trained.
         place: the device for the pictures.
         run: how it was trained.
@@ -146,6 +163,7 @@ def describe_classifier(
     known = classifier.classes_[place_of] == labels
     likely = np.where(known, p[np.arange(len(p)), place_of], 0.0)
     invariant = classifier if isinstance(classifier, InvariantClassifier) else None
+    beside = None if plain is None else float(plain.score(test.images.numpy(), labels))
     result = FitResult(
         method=method,  # type: ignore[arg-type]  # checked before
         group=str(classifier.group),
@@ -158,11 +176,33 @@ def describe_classifier(
         invariance=tuple(invariant.invariance_) if invariant else (),
         relaxation=() if invariant else relaxations(classifier),
         training=width_curve(invariant) if invariant else relaxation_curve(classifier),
+        network=invariant and network_name(invariant.network),
+        plain_accuracy=beside,
+        evidence=evidence_curves(invariant) if invariant else (),
         run=run,
     )
     if invariant:
         return result.attach(draw_invariant(invariant, test, place), classifier)
     return result.attach(draw_relaxed(classifier.model_, classifier.image_size_[1:]), classifier)
+
+
+def network_name(network: object) -> str | None:
+    """The name of a network, or its class; None if there is none."""
+    return network if network is None or isinstance(network, str) else type(network).__name__
+
+
+def evidence_curves(classifier: InvariantClassifier) -> tuple[EvidenceCurve, ...]:
+    """The evidence along each half-width, of a classifier with a network that searched them."""
+    if classifier.network is None:
+        return ()
+    side, found = max(classifier.image_size_[1:]), []
+    parameters = {part.name: part for part in classifier.model_.group.parameters}
+    for profile in classifier.model_.profiles:
+        shown = [parameters[profile.name].display(width, side) for width in profile.widths]
+        widths = tuple(value for value, _ in shown)
+        known = {"name": profile.name, "unit": shown[0][1], "half_width": widths}
+        found.append(EvidenceCurve(**known, log_evidence=tuple(profile.values)))
+    return tuple(found)
 
 
 def relaxations(classifier: RelaxedClassifier) -> tuple[LayerRelaxation, ...]:

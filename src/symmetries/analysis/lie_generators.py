@@ -1,5 +1,6 @@
 """Unknown symmetries of a function of vectors: generators, name and certificates."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,7 +16,7 @@ from symmetries.analysis.certified_bases import certified_basis
 from symmetries.analysis.generator_pictures import orbit_curves
 from symmetries.analysis.picture_generators import describe_picture_generators, refuse_table_options
 from symmetries.analysis.provenance import Call
-from symmetries.analysis.tables import TableData, VectorTable, read_table
+from symmetries.analysis.tables import TableData, VectorTable, nearly_dependent, read_table
 from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet
 from symmetries.groups.matrix import MatrixGroup
@@ -45,7 +46,10 @@ __all__ = ["describe_generators", "generators", "load_group"]
 
 EPSILON = 0.01  # random networks are rarely this symmetric by chance, see docs/generators.md
 MOVED = "data that is moved along the fields does not look like data that is not"
-MISFIT = "the fit misses part of the function, whose symmetries are not those of the fit"
+MISFIT = (
+    "the fit misses part of the function, whose symmetries are not those of the fit; "
+    "a trained model can be given instead"
+)
 
 
 def generators(
@@ -143,6 +147,13 @@ def load_group(path: str | Path, pictures: bool = False) -> MatrixGroup:
     if not matrices:
         got = f"none: {result.answer}"
         raise invalid("path", "a result with linear or affine generators", got, "see its report")
+    sizes = {len(part) for matrix in matrices for part in (matrix, *matrix)}
+    largest = [
+        max((abs(value) for row in matrix for value in row), default=0.0) for matrix in matrices
+    ]
+    if len(sizes) > 1 or min(sizes) < 2 or not 1e-100 < min(largest) <= max(largest) < 1e100:
+        got = f"{len(matrices)} of sizes {sorted(sizes)}, up to {max(largest):g}"
+        raise invalid("path", "square matrices of one size, not 0", got, "write the file anew")
     group = learned_group(torch.tensor(matrices, dtype=torch.float64))
     if not pictures:
         return group
@@ -192,6 +203,9 @@ def describe_generators(
             and not keeps_data(found, answers.theta[: answers.least], halves[1])
         ):
             answers = replace(answers, least=0, most=len(answers.spectrum), reason=MOVED)
+    doubt = nearly_dependent(table.x, table.names)
+    if doubt:
+        warnings.warn(doubt, stacklevel=3)
     names = table.names[: len(table.names) // vectors]
     frame = shown_frame(table.x.reshape(-1, len(names)), names)
     matrices, shown, name = certified_basis(found, answers, frame, epsilon, level)
@@ -218,6 +232,7 @@ def describe_generators(
         fit=None if quality is None else _summary(quality, epsilon),
         reason=answers.reason,
         coordinates=frame.note,
+        warnings=(doubt,) if doubt else (),
         run=info(),
     )
     group = learned_group(matrices) if len(matrices) else None

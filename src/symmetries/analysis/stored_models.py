@@ -266,7 +266,7 @@ def _from_module(name: str) -> Model:
         found: object = importlib.import_module(module_name)
         for part in attribute.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, ValueError) as error:
         remedy = "give module:callable, importable from here"
         raise invalid("model", f"a callable {name!r}", str(error), remedy) from error
     finally:
@@ -296,4 +296,7 @@ def unfit(error: Exception, images: Tensor) -> ValueError:
     """The error for a model that does not take the images (N, C, H, W)."""
     got = f"{type(error).__name__}: {first_line(error)}"
     expected = f"a function of any number of images {tuple(images.shape[1:])}"
-    return invalid("model", expected, got, "see --resize; export it with a dynamic first axis")
+    remedy = "see --resize; export it with a dynamic first axis"
+    if any(name in got for name in ("Half", "BFloat16", "Double")):
+        remedy = 'give it in float32 (model.float()); precision="bf16-true" or "64-true" is apart'
+    return invalid("model", expected, got, remedy)

@@ -20,6 +20,8 @@ from symmetries.data.checked_files import check_memory, unreadable
 from symmetries.results.generators import VectorSummary
 
 TableData = str | Path | NDArray[Any] | Tensor | Sequence[Any]
+LARGEST = 1e100  # numbers whose squares and products can be computed with
+NEARLY, DEPENDENT = 0.01, 1e-9  # standard deviations of directions that nearly or quite vanish
 PIECES = 40  # that a single trajectory is cut into
 
 
@@ -59,6 +61,30 @@ class VectorTable:
             units=len(self.units.unique()),
             sha256=digest.hexdigest(),
         )
+
+
+def nearly_dependent(x: Tensor, names: Sequence[str]) -> str:
+    """A warning about columns that nearly depend on each other, or an empty string.
+
+    Args:
+        x: (n, d).
+        names: of the columns.
+    """
+    spread = x.std(0)
+    varies = spread > 0
+    scaled = (x - x.mean(0))[:, varies] / spread[varies] / max(1, len(x) - 1) ** 0.5
+    _, size, axes = torch.linalg.svd(torch.linalg.qr(scaled, mode="r").R)
+    near = ((size > DEPENDENT) & (size < NEARLY)).nonzero()[:, 0]
+    if len(near) == 0:
+        return ""
+    loads = axes[near[0]].abs()
+    kept = [name for name, there in zip(names, varies.tolist(), strict=True) if there]
+    some = ", ".join(name for name, load in zip(kept, loads.tolist(), strict=True) if load > 0.2)
+    return (
+        f"Columns {some} nearly depend on each other: the direction in which they differ has "
+        f"{float(size[near[0]]):.1g} standard deviations. Speeds along it count in its own units, "
+        "so that fields along it can pass for symmetries. Leave one of these columns out."
+    )
 
 
 def is_table(data: str | Path) -> bool:
@@ -110,8 +136,11 @@ def read_table(
     if inputs.ndim != 2:
         got = f"shape {inputs.shape}"
         raise invalid("x", "a table (n, d), or trajectories (N, T, d)", got, "reshape it")
+    if time_step is not None:
+        remedy = "leave it out: a table has no time"
+        raise invalid("time_step", "trajectories", f"a table {inputs.shape}", remedy)
     x = torch.from_numpy(inputs)
-    check_finite(x, "x")
+    _check_size(x, "x")
     if units is None:  # copies of a row do not tell anything about others
         rows = x.unique(dim=0, return_inverse=True)[1]
     else:
@@ -130,8 +159,17 @@ def _outputs(y: NDArray[Any] | Tensor | None, count: int) -> Tensor | None:
     if values.ndim != 2 or len(values) != count or not values.shape[1]:
         got = f"shape {tuple(values.shape)}"
         raise invalid("y", f"{count} rows, as x has", got, "give one row of outputs for each input")
-    check_finite(values, "y")
+    _check_size(values, "y")
     return values
+
+
+def _check_size(values: Tensor, name: str) -> None:
+    """Raise unless numbers are finite, and so are their squares."""
+    check_finite(values, name)
+    size = float(values.abs().max()) if values.numel() else 0.0
+    if size > LARGEST or 0 < size < 1 / LARGEST:
+        expected = f"numbers of a size between {1 / LARGEST:g} and {LARGEST:g}"
+        raise invalid(name, expected, f"up to {size:g}", "choose other units")
 
 
 def _named(names: tuple[str, ...], dim: int) -> tuple[str, ...]:
@@ -257,7 +295,7 @@ def _from_trajectories(
         got = f"{states.shape[1]}"
         raise invalid("trajectories", "at least 5 states of each", got, "give longer trajectories")
     values = torch.from_numpy(states)
-    check_finite(values, "trajectories")
+    _check_size(values, "trajectories")
     velocity = 8 * (values[:, 3:-1] - values[:, 1:-3]) - (values[:, 4:] - values[:, :-4])
     velocity = velocity / (12 * step)
     inner = values[:, 2:-2]

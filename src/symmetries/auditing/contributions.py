@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from symmetries._validation.placement import call_model
 from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
+from symmetries.actions.signals import SignalAction
 from symmetries.auditing.answers import named_modules, plain
 from symmetries.auditing.elements import Moves, half_widths, make_moves, resolve_action
 from symmetries.auditing.layer_laws import Act, chosen_law, layer_laws, stays, undo
@@ -48,14 +49,14 @@ def layer_contributions(
     and once behind it; resampling alone is the root mean square of moving its inputs, and its
     output, there and back.
 
-    Under a continuous group of images, resampling would hide what layers add. So the conjugates are
-    those of small elements, and the rate of change along each parameter is multiplied by its
-    half-width: the layer's term in the Lie derivative of the model (Gruver et al. 2022).
+    Under a continuous group of images or signals, resampling would hide what layers add. So the
+    conjugates are those of small elements, and the rate of change along each parameter is
+    multiplied by its half-width: the layer's term in the Lie derivative (Gruver et al. 2022).
 
     Args:
         model: a module.
         x: (N, ...), of which a few are used.
-        group: a group, its name, or an action on images, points or items.
+        group: a group, its name, or an action on images, signals, points or items.
         half_width: of the box that elements of a continuous group are drawn from.
         seed: random seed of the elements.
 
@@ -76,9 +77,10 @@ def layer_contributions(
     few = x[torch.arange(min(EXAMPLES, len(x))) * len(x) // min(EXAMPLES, len(x))]
     batch = few.to(model_device(model, few))
     action = resolve_action(group, batch)
-    local = isinstance(action, ImageAction) and is_smooth(action.group)
+    local = isinstance(action, ImageAction | SignalAction) and is_smooth(action.group)
     if local:
-        action = ImageAction(action.group, interpolation="bicubic", padding="border")
+        kind: Any = type(action)
+        action = kind(action.group, interpolation="bicubic", padding="border")
     moves = make_moves(action, batch, samples=ELEMENTS, half_width=half_width, seed=seed)
     widths = half_widths(action.group, half_width).tolist()
     pairs = _small(action.group, widths, batch) if local else _large(moves, batch)
@@ -111,7 +113,7 @@ def layer_contributions(
 def contribution_passes(moves: Moves) -> int:
     """How many passes of the model :func:`layer_contributions` makes for each layer."""
     group = moves.action.group
-    if isinstance(moves.action, ImageAction) and is_smooth(group):
+    if isinstance(moves.action, ImageAction | SignalAction) and is_smooth(group):
         return 6 * sum(unit != "step" for unit in group.units)
     return 3 * min(ELEMENTS, len(moves))
 
@@ -175,32 +177,43 @@ def _call_laws(
     moves: Moves,
     element: Any,  # noqa: ANN401
 ) -> dict[str, list[_CallLaws]]:
-    """The laws of every call of every layer, from one pass as given and one moved."""
+    """The laws of every call of every layer, from one pass as given and one moved.
+
+    Layers with an input or output whose law is not known are left out.
+    """
     still = _recorded(model, leaves, x)
     moved = _recorded(model, leaves, moves.action(element, x))
     found: dict[str, list[_CallLaws]] = {}
     for name, calls in still.items():
+        laws: list[_CallLaws] = []
         for (inputs, output), other in zip(calls, moved[name], strict=False):
             if not _moves(output):
                 continue
-            pairs = zip(inputs, other[0], strict=True)
+            pairs = list(zip(inputs, other[0], strict=True))
             acts = tuple(_law(moves, element, a, b) if _moves(a) else None for a, b in pairs)
-            law = _CallLaws(acts, _law(moves, element, output, other[1]))
-            found.setdefault(name, []).append(law)
+            known = all(
+                act is not None for act, (a, _) in zip(acts, pairs, strict=True) if _moves(a)
+            )
+            law = _law(moves, element, output, other[1])
+            if law is None or not known:
+                break
+            laws.append(_CallLaws(acts, law))
+        else:
+            found[name] = laws
     return found
 
 
-def _law(moves: Moves, element: Any, h: Tensor, moved: Tensor) -> Act:  # noqa: ANN401
-    """How a tensor moves: by its shape over images, else by the law that fits it best."""
+def _law(moves: Moves, element: Any, h: Tensor, moved: Tensor) -> Act | None:  # noqa: ANN401
+    """How a tensor moves: by its shape over images, else by the law that fits best; or None."""
     laws = layer_laws(moves, h)
     if isinstance(moves.action, ImageAction):
         act = next(iter(laws.values()))
-        return stays if h.ndim != 4 or h.shape[-2:] == (1, 1) or act is None else act
+        return stays if h.ndim == 2 or h.shape[-2:] == (1, 1) else act
     errors = {}
     for law, act in laws.items():
         if act is not None and h.shape == moved.shape:
             errors[law] = float((act(element, h) - moved).double().square().sum())
-    return (laws[chosen_law(errors)] if errors else None) or stays
+    return laws[chosen_law(errors)] if errors else None
 
 
 def _recorded(

@@ -17,13 +17,13 @@ from symmetries._validation.checks import (
 )
 from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
-from symmetries.actions.items import PermutationAction
+from symmetries.actions.items import PermutationAction, SequenceAction
 from symmetries.actions.points import PointAction
 from symmetries.actions.signals import SignalAction
 from symmetries.actions.volumes import VolumeAction
 from symmetries.groups.base import Group
 from symmetries.groups.colour import Colour
-from symmetries.groups.finite import FiniteGroup
+from symmetries.groups.finite import CyclicShift, FiniteGroup, Flip
 from symmetries.groups.names import named_group
 from symmetries.groups.permutation import Permutation
 from symmetries.groups.product import Product
@@ -150,6 +150,11 @@ def _undo(action: Action, element: Any, data: Tensor) -> Tensor:  # noqa: ANN401
 
 def positions_only(action: Action, element: Any) -> tuple[Action | None, Any]:  # noqa: ANN401
     """Return the part of an action that moves positions, with background 0, or None."""
+    if isinstance(action, SignalAction):
+        both = torch.tensor([True, True, False, False], device=element.device)
+        times = torch.where(both, element, action.group.identity().to(element))
+        how: dict[str, Any] = {"interpolation": action.interpolation, "padding": action.padding}
+        return SignalAction(Signal(*action.group.names), **how), times
     if isinstance(action, VolumeAction):
         return VolumeAction(action.group, interpolation=action.interpolation), element
     if not isinstance(action, ImageAction):
@@ -172,7 +177,14 @@ def _usual_action(group: object, x: Tensor) -> Action:
     if isinstance(group, Signal):
         return SignalAction(group)
     if isinstance(group, Permutation):
+        if x.ndim > 2 and x.shape[1] == x.shape[2] == group.n:
+            got = f"{group!r} on data of shape {tuple(x.shape)}, which fits sets and graphs"
+            remedy = "give PermutationAction(group), or PermutationAction(group, axes=(1, 2))"
+            raise invalid("group", "an action on sets or on graphs", got, remedy)
         return PermutationAction(group)
+    along = isinstance(group, Flip | CyclicShift) and group.axis == "x"
+    if along and x.ndim in (2, 3) and x.shape[-1] != group.coordinates:
+        return SequenceAction(group)  # type: ignore[arg-type]
     if x.ndim == 5 and group.coordinates == 3:
         return VolumeAction(group)
     if x.ndim == 4:

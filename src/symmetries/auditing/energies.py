@@ -80,17 +80,21 @@ def audit_energies(
     if len(structures) < 2:
         raise invalid("structures", "at least 2", len(structures), "one gives no standard error")
     rows: dict[str, list[float]] = {}
+    worst: dict[str, float] = {}
     for i, structure in enumerate(structures):
         found, rounding = _one(model, structure, group, samples, half_width, seed + i)
         for suffix, errors in (("", found), (" alone", rounding)):
             for name, values in errors.items():
                 rows.setdefault(name + suffix, []).append(float(values.mean()))
+                worst[name + suffix] = max(worst.get(name + suffix, 0.0), float(values.max()))
     measures = {}
     for name in (n for n in rows if not n.endswith(" alone")):
         one = estimate(torch.tensor(rows[name]), level=level, least=0.0)
         alone = float(torch.tensor(rows[name + " alone"]).mean())
         measures[name] = one.model_copy(update={"discretisation": alone})
     some = resolve_action(group, torch.zeros(1, 1, 3)).group
+    shown = {n: text.format(*units) for n, text in MEASURES.items() if n in measures}
+    largest = [f"{n.replace('_', ' ')} {worst[n]:.2g} {unit}" for n, unit in shown.items()]
     return AuditResult(
         group=repr(some) if not isinstance(group, str) else group,
         elements=samples,
@@ -100,7 +104,8 @@ def audit_energies(
         output="energy",
         level=level,
         measures=measures,
-        units={n: text.format(*units) for n, text in MEASURES.items() if n in measures},
+        units=shown,
+        notes=(f"at most, over all structures and elements: {', '.join(largest)}",),
         saliency_similarity=None,
         sensitivity=None,
         layers=(),

@@ -1,17 +1,21 @@
 """How a group may act on the output of a layer: maps, poses, vectors, points, tensors, items."""
 
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from symmetries._validation.placement import exact_products
 from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
-from symmetries.actions.items import PermutationAction
+from symmetries.actions.items import PermutationAction, SequenceAction
 from symmetries.actions.nodes import NodeAction, linear_part
 from symmetries.actions.points import PointAction
+from symmetries.actions.signals import SignalAction
 from symmetries.actions.volumes import VolumeAction
 from symmetries.auditing.elements import Moves
 from symmetries.groups.colour import Colour
@@ -19,6 +23,7 @@ from symmetries.groups.finite import FiniteGroup
 
 Act = Callable[[Any, Tensor], Tensor]
 
+OTHER_TOKENS = (0, 1, 2, 5)  # of a class, of distillation, and four registers
 CLEARLY = 0.8  # another law than the first is chosen if its error is smaller by this factor
 
 
@@ -27,7 +32,8 @@ def layer_laws(moves: Moves, output: Tensor) -> dict[str, Act | None]:
 
     - Images and volumes: feature maps (N, C, H, W) and (N, C, D, H, W) move like them, vectors stay
       ("invariance"), and channels that stand for the elements of a finite group change places
-      ("regular").
+      ("regular"). Tokens (N, T, C) of a square of patches move like images of its size.
+    - Signals and sequences: outputs with an axis of time move along it, others stay.
     - Points: outputs stay, or turn along their last axis ("vector"), move with the points
       ("point"), or turn from both sides ("tensor"), where their shape permits it.
     - Permuted items: outputs stay, or change places with the items ("permuted").
@@ -37,6 +43,11 @@ def layer_laws(moves: Moves, output: Tensor) -> dict[str, Act | None]:
         return _point_laws(action, output)
     if isinstance(action, PermutationAction):
         return _item_laws(action, output)
+    if isinstance(action, SequenceAction | SignalAction):
+        time = 1 if isinstance(action, SequenceAction) else 2
+        along = output.ndim > 2 and output.shape[time] > 1 and (time == 1 or output.ndim == 3)
+        known = isinstance(action, SequenceAction) or not action.group.changes_values
+        return {"equivariance": moves.place if known else None} if along else {"invariance": stays}
     spatial = isinstance(action, ImageAction)
     order = action.group.order if isinstance(action.group, FiniteGroup) else 0
     if output.ndim in (3, 5) and spatial and output.shape[2] == order:
@@ -44,6 +55,8 @@ def layer_laws(moves: Moves, output: Tensor) -> dict[str, Act | None]:
     laws: dict[str, Act | None] = {"equivariance": None}
     if output.ndim == 2 or (output.ndim == 4 and isinstance(action.group, Colour)):
         laws = {"invariance": stays}
+    elif output.ndim == 3 and spatial and _grid(output) is not None:
+        laws = {"equivariance": _Tokens(moves.place)}
     elif (output.ndim == 4 and spatial) or (output.ndim == 5 and isinstance(action, VolumeAction)):
         laws = {"equivariance": moves.place}
     if spatial and order > 1 and output.ndim in (2, 4) and output.shape[1] % order == 0:
@@ -76,7 +89,36 @@ def undo(act: Act, moves: Moves) -> Act:
     """How the inverse of an element acts by a law."""
     if act == moves.place:
         return moves.back
+    if isinstance(act, _Tokens):
+        return _Tokens(moves.back)
     return lambda element, h: act(moves.inverse(element), h)
+
+
+def _grid(tokens: Tensor) -> tuple[int, int] | None:
+    """Side of the square of patches, and number of tokens in front of it; None if there is none.
+
+    Example:
+        >>> import torch
+        >>> _grid(torch.zeros(2, 197, 8)), _grid(torch.zeros(2, 12, 8))
+        ((14, 1), None)
+    """
+    for others in OTHER_TOKENS:
+        side = math.isqrt(max(0, tokens.shape[1] - others))
+        if side > 1 and side**2 + others == tokens.shape[1]:
+            return side, others
+    return None
+
+
+@dataclass(frozen=True)
+class _Tokens:
+    """How the tokens (N, T, C) of square patches of images move; those in front of them stay."""
+
+    move: Act
+
+    def __call__(self, element: Any, tokens: Tensor) -> Tensor:  # noqa: ANN401
+        side, others = _grid(tokens) or (0, 0)
+        maps = tokens[:, others:].mT.unflatten(2, (side, side))
+        return torch.cat((tokens[:, :others], self.move(element, maps).flatten(2).mT), 1)
 
 
 def _regular(moves: Moves, element: Tensor, h: Tensor) -> Tensor:

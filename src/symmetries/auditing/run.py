@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from symmetries._validation.checks import check_finite, check_flag, check_whole, invalid
 from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
+from symmetries.actions.items import PermutationAction, SequenceAction
+from symmetries.actions.signals import SignalAction
 from symmetries.auditing.answers import OF_ARRAYS, read_logits, taking_tensors
 from symmetries.auditing.contributions import with_contributions
 from symmetries.auditing.elements import Moves, make_moves, resolve_action
@@ -47,6 +49,10 @@ Over = Callable[[Part, int], dict[str, Tensor]]
 
 Output = str | Action | Callable[[Any, Tensor], Tensor] | None
 ONE_CLASS = "the model predicts the same class for all examples as they are"
+WORSE_THAN_GUESSING = (
+    "the accuracy is worse than guessing: the order of the classes may be another one, or the "
+    'output no logits (output="embedding")'
+)
 DIRECTIONS = 'vectors are read as directions (x right, y up); "points" are positions in pixels'
 ONE_THING = "outputs of the first examples are all the same: agreement on them says little"
 LIE_EXAMPLES = 64
@@ -151,11 +157,12 @@ def audit_model(
         check_flag(flag, name)
     check_callable(model)
     x, y = labelled_inputs(data, model)
-    check_examples(x)
     check_finite(x, "x")
     action = resolve_action(group, x)
+    whole = isinstance(action, SequenceAction | PermutationAction)  # whole numbers can move, too
+    check_examples(x.float() if whole and not x.is_floating_point() else x)
     images = isinstance(action, ImageAction)
-    side = max(x.shape[-2:]) if images else None
+    side = _side(action, x)
     half_width = _half_widths(action.group, range, half_width, side)
     moves = make_moves(
         action, x, identity=identity, samples=samples, half_width=half_width, seed=seed
@@ -164,7 +171,7 @@ def audit_model(
     model, arrays = taking_tensors(model, x)
     model, law, kind = choose_law(model, x, output, images)
     about: dict[str, Any] = {"output": kind}
-    gradients = gradients and not arrays
+    gradients = gradients and not arrays and x.is_floating_point()
     if law is not None:
 
         def part(start: int, stop: int) -> dict[str, Tensor]:
@@ -173,6 +180,8 @@ def audit_model(
 
         found = summarise_outputs(over(part, len(x)), level)
         about |= {"measures": found, "saliency_similarity": None, "sensitivity": None}
+        if images and kind == "points":
+            about["units"] = {"absolute_error": "pixels", "largest_error": "pixels"}
         about["notes"] = (ONE_THING,) if says_one_thing(model, x, law) else ()
         about["notes"] += (DIRECTIONS,) if images and kind == "vector" else ()
     else:
@@ -196,11 +205,13 @@ def audit_model(
         values = over(part, len(x))
         about |= summarise(values, level)
         notes = answers.notes + ((ONE_CLASS,) if len(values[PREDICTED].unique()) == 1 else ())
+        if y is not None and about["accuracy"].high < 1 / len(y.unique()):
+            notes += (WORSE_THAN_GUESSING,)
         about |= {"output": answers.kind, "notes": notes}
     if arrays:
         about["notes"] = (*about.get("notes", ()), OF_ARRAYS)
     rows: tuple[LayerError, ...] = ()
-    if isinstance(model, nn.Module) and (layers is None or len(layers)):
+    if isinstance(model, nn.Module) and (layers is None or len(layers)) and x.is_floating_point():
         rows = layer_equivariance(
             model,
             x[spread_mask(len(x), LAYER_EXAMPLES).to(x.device)],
@@ -274,6 +285,13 @@ def spread_mask(count: int, most: int | None) -> Tensor:
     found = torch.zeros(count, dtype=torch.bool)
     found[torch.arange(most) * count // most] = True
     return found
+
+
+def _side(action: Action, x: Tensor) -> int | None:
+    """The longer side of images, or the length of signals; None for data without pixels."""
+    if isinstance(action, ImageAction):
+        return max(x.shape[-2:])
+    return x.shape[-1] if isinstance(action, SignalAction) else None
 
 
 def _half_widths(

@@ -44,6 +44,15 @@ def fit(
             help="Of the augmentation, as a share of each range, from 0 to 1. By default 1.",
         ),
     ] = None,
+    network: Annotated[
+        str | None,
+        typer.Option(
+            "--network",
+            help="A network to average over transformations: cnn, resnet, or a model of "
+            "torchvision or timm. By default a shallow one with random features.",
+            show_default=False,
+        ),
+    ] = None,
     preset: options.Preset = None,
     fill: options.Fill = None,
     output: options.Output,
@@ -62,9 +71,10 @@ def fit(
     from symmetries.cli.inputs import reading_arguments
     from symmetries.cli.runs import begin
 
-    check_method(method, half_width)
+    check_method(method, half_width, network)
     chosen = group or default_group(method)
     words = [data, *options.given(method=method, group=chosen, half_width=half_width)]
+    words += options.given(network=network)
     words += [*options.given(fill=fill), *reading.words()]
     run = begin("fit", words, output.folder("fit", data), machine, output, preset)
 
@@ -75,6 +85,7 @@ def fit(
         chosen,
         run.preset,
         half_width=half_width,
+        network=network,
         fill=fill,
         seed=run.seed,
         place=run.place,
@@ -86,9 +97,10 @@ def fit(
         train()
         return
     with run.folder() as into:
-        seen, test, classifier = train()
+        found = train()
+        classifier = found[2]
         with progress_bar("report", total=3, quiet=run.quiet) as advance:
-            result = describe_classifier(seen, test, classifier, method, run.place, run.info())
+            result = describe_classifier(*found, method, run.place, run.info())
             result.save(into / "metrics.json")
             advance("numbers")
             classifier.save(into / "model")
@@ -100,16 +112,19 @@ def fit(
 
 def table(result: "FitResult") -> Table:
     """Return the table that the command prints."""
-    from symmetries.report.fit_report import interval_text, reach_of
+    from symmetries.report.fit_report import answer_text
 
     low, high = (100 * end for end in result.accuracy_interval)
     shown = Table(box=None, pad_edge=False, show_header=False)
     shown.add_row("accuracy", f"{100 * result.accuracy:.1f} %  ({low:.1f} to {high:.1f})")
+    if result.plain_accuracy is not None:
+        shown.add_row("  without transformations", f"{100 * result.plain_accuracy:.1f} %")
     if result.elbo is not None:
-        shown.add_row("ELBO per example", f"{result.elbo:.3f}")
+        name = "ELBO" if result.network is None else "log evidence"
+        shown.add_row(f"{name} per example", f"{result.elbo:.3f}")
     for row in result.relaxation:
         shown.add_row(f"{escape(row.layer)} relaxed in {row.coordinate}", f"{row.value:.3f}")
     for part in result.invariance if result.method == "invariant" else ():
-        text = reach_of(part) + interval_text(part)
+        text = answer_text(part)
         shown.add_row(f"invariant to {escape(part.name)}", text)
     return shown

@@ -10,7 +10,7 @@ from symmetries.cli.errors import OutputError, StoppedError
 
 # Names of the files that runs keep.
 KEPT = re.compile(
-    r"\..+\.tmp|\.lock|metrics\.csv|(checkpoint|model|part-\d+-\d+)(-[0-9a-f]+)?\.(json|safetensors)"
+    r"\..+\.tmp|\.lock|metrics\.csv|search\.json|(checkpoint|model|part-\d+-\d+)(-[0-9a-f]+)?\.(json|safetensors)"
 )
 RANKS = ("LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "RANK", "SLURM_PROCID")
 

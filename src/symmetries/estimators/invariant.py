@@ -15,9 +15,16 @@ from torch import Tensor, nn
 from symmetries._validation.checks import check_flag, check_positive, check_whole, invalid
 from symmetries.estimators.arrays import given_seed, read_classes, read_numbers, read_seed
 from symmetries.estimators.images import ImageEstimator
+from symmetries.estimators.networks import (
+    AveragedOutputs,
+    build_learner,
+    network_invariance,
+    network_rows,
+)
 from symmetries.estimators.profile import profile
 from symmetries.groups.base import Group
 from symmetries.groups.names import as_group
+from symmetries.learners.invariant_network import InvariantNetworkConfig
 from symmetries.learners.invariant_weights import NaturalConfig, evaluate, fit_natural, width_rows
 from symmetries.nn.invariant_model import InvariantModel, Task, shallow_model
 
@@ -93,6 +100,8 @@ class _InvariantEstimator(ImageEstimator):
         batch_size: int = 1000,
         lr: float = 0.1,
         search: int = 7,
+        network: str | nn.Module | None = None,
+        network_config: str | InvariantNetworkConfig = "quick",
         device: str = "cpu",
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
@@ -108,6 +117,8 @@ class _InvariantEstimator(ImageEstimator):
         self.batch_size = batch_size
         self.lr = lr
         self.search = search
+        self.network = network
+        self.network_config = network_config
         self.device = device
         self.random_state = random_state
 
@@ -122,6 +133,8 @@ class _InvariantEstimator(ImageEstimator):
         images = images if double else images.float()
         targets = targets if double or not targets.is_floating_point() else targets.float()
         seed = read_seed(self.random_state)
+        if self.network is not None:
+            return self._fit_network(images, targets, outputs, seed, options)
         # Frequencies on the scale of the distances between images.
         distance = float((2 * images.flatten(1).var(0, unbiased=False).sum()).sqrt())
         sigma = self.sigma or 2.0 / max(distance, 1e-6)
@@ -138,7 +151,7 @@ class _InvariantEstimator(ImageEstimator):
         named = {"given_seed": given_seed(self.random_state), **options}
         self.history_ = width_rows(fit_natural(model, [images], targets, config, **named))
         fit = evaluate(model, [images], targets, samples=self.samples).log_likelihood
-        self.model_: InvariantModel = model
+        self.model_ = model
         self.elbo_ = float(fit - model.head.kl() / len(targets))
         if not math.isfinite(self.elbo_):
             raise invalid("elbo_", "a finite bound", self.elbo_, "scale the data, or lower lr")
@@ -147,8 +160,30 @@ class _InvariantEstimator(ImageEstimator):
         model.double()  # predictions of one image then do not depend on the others
         return self
 
-    def _build(self, sigma: float = 1.0, seed: int = 0) -> InvariantModel:
+    def _fit_network(
+        self, images: Tensor, targets: Tensor, outputs: int, seed: int, options: Mapping[str, Any]
+    ) -> Self:
+        self.outputs_ = outputs
+        model = self._build(seed=seed)
+        run = {"device": self.device, "progress": False, **options}
+        history = model.fit((images, targets), **run)
+        model.eval()
+        self.model_ = model
+        self.history_ = network_rows(history, model.group.names)
+        self.elbo_ = float(model.estimated_evidence(images, targets)) / len(images)
+        self.n_iter_ = history.step[-1]
+        self.invariance_ = network_invariance(model)
+        return self
+
+    def _build(self, sigma: float = 1.0, seed: int = 0) -> Any:  # noqa: ANN401 - one of two models
         group = as_group(self.group)
+        if self.network is not None:
+            likelihood = "categorical" if self._task == "classification" else "gaussian"
+            config = InvariantNetworkConfig.resolve(self.network_config)
+            config = config.replace(learn=self.learn, likelihood=likelihood)
+            start = None if self.learn else self.half_width
+            sizes = (self.image_size_, self.outputs_)
+            return build_learner(self.network, group, *sizes, config, start, seed).to(self.device)
         return shallow_model(
             self.image_size_,
             self.outputs_,
@@ -166,6 +201,9 @@ class _InvariantEstimator(ImageEstimator):
     def _moments(self, X: ArrayLike) -> tuple[Tensor, Tensor]:
         check_is_fitted(self)
         images = self._on_black(X, reset=False)
+        if self.network is not None:
+            outputs = self.model_(images.to(next(self.model_.parameters()))).double()
+            return outputs, torch.zeros_like(outputs)
         generator = torch.Generator(images.device)
         parts = []
         for part in images.split(1000):  # the same transformations for every part
@@ -195,6 +233,12 @@ class InvariantClassifier(ClassifierMixin, _InvariantEstimator):  # type: ignore
         lr: of the half-widths.
         search: points along each half-width of a line search after two thirds of the steps, with
             the last layer fitted anew at each: gradients may stop on the way. 0 leaves it out.
+        network: None for random features; or a network of your own, from images to logits, which
+            is copied, or a name: "cnn", "resnet", a model of torchvision or timm. Half-widths
+            maximise a bound on its Laplace evidence then
+            (:class:`~symmetries.learners.InvariantNetwork`), and ``features``, ``sigma``,
+            ``samples``, ``steps``, ``batch_size``, ``lr`` and ``search`` are not read.
+        network_config: settings of that learner, or the name of a preset.
         device: "cpu" or "cuda".
         random_state: random seed.
 
@@ -203,7 +247,8 @@ class InvariantClassifier(ClassifierMixin, _InvariantEstimator):  # type: ignore
             interval holds the half-widths whose ELBO, with the last layer fitted anew at each and
             the other widths fixed, is at most 1.92 nats below that of the learned one. Where it
             reaches far to one side only, training stopped on the way: raise ``search``.
-        elbo_: lower bound on the log marginal likelihood, per example.
+        elbo_: lower bound on the log marginal likelihood, per example; with a network its Laplace
+            approximation.
         classes_: the labels.
         fill_: value of the background.
         history_: half-widths along the way, in the group's own units: [step, first, second, ...].
@@ -255,6 +300,8 @@ class InvariantClassifier(ClassifierMixin, _InvariantEstimator):  # type: ignore
         """
         check_is_fitted(self)
         model = copy.deepcopy(self.model_).float()
+        if self.network is not None:
+            return AveragedOutputs(model, self.scale_, self.fill_).eval()
         return MeanLogits(model, self.scale_, self.samples, self.fill_).eval()
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:

@@ -13,8 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from symmetries._validation.checks import invalid
+from symmetries.estimators.networks import OwnNetwork
 from symmetries.groups.base import Group
 from symmetries.groups.names import group_name, parse_group
+from symmetries.learners.invariant_network import InvariantNetworkConfig
 from symmetries.learners.orbit_posterior import OrbitConfig
 from symmetries.learners.symmetry_model import SymmetryConfig
 from symmetries.results import Invariance, SymmetrySummary
@@ -54,12 +56,13 @@ class Saved:
         return save_model(folder, self.model_, meta)
 
     @classmethod
-    def load(cls, folder: str | Path, device: str = "cpu") -> Self:
+    def load(cls, folder: str | Path, device: str = "cpu", **given: Any) -> Self:  # noqa: ANN401
         """Read what :meth:`save` wrote.
 
         Args:
             folder: that was given to :meth:`save`.
             device: where the estimator is to work.
+            given: arguments that files cannot hold: ``network``, if it was one of your own.
 
         Raises:
             ValueError: if the files are missing, changed, of a newer version, or of something else.
@@ -70,7 +73,8 @@ class Saved:
             remedy = "load it with the class that saved it"
             raise invalid(str(folder), f"a saved {cls.__name__}", got, remedy)
         with rebuilding(folder, f"a {cls.__name__}"):
-            parameters = {name: decode(value) for name, value in meta["parameters"].items()}
+            stored = {name: decode(value) for name, value in meta["parameters"].items()}
+            parameters = stored | given
             _check_sizes(parameters, folder)
             estimator = cls(**(parameters | {"device": device}))
             for name, value in meta["fitted"].items():
@@ -124,6 +128,10 @@ def encode(value: Any) -> Any:  # noqa: ANN401 - anything an estimator holds
             return {"symmetries": value.model_dump(mode="json")}
         case dict():
             return {"mapping": {name: encode(part) for name, part in value.items()}}
+        case InvariantNetworkConfig():
+            return {"network_config": value.to_dict()}
+        case nn.Module():
+            return {"own_network": type(value).__name__}
         case Group():
             return {"group": group_name(value)}
         case np.random.RandomState():
@@ -153,6 +161,10 @@ def decode(value: Any) -> Any:  # noqa: ANN401 - anything an estimator holds
             return SymmetrySummary.model_validate(fields)
         case {"mapping": parts}:
             return {name: decode(part) for name, part in parts.items()}
+        case {"network_config": fields}:
+            return InvariantNetworkConfig.from_dict(fields)
+        case {"own_network": str()}:
+            return OwnNetwork()
         case {"group": name}:
             return parse_group(name)
         case list():

@@ -227,7 +227,7 @@ def structure_constants(matrices: Tensor) -> tuple[Tensor, Tensor, float]:
 
 
 def _is_rotation(generator: Tensor) -> bool:
-    values = torch.linalg.eigvals(generator)
+    values = eigenvalues(generator)
     size = float(values.abs().max())
     return size > ROUNDING and float(values.real.abs().max()) <= 1e-3 * size
 
@@ -258,3 +258,26 @@ def _returns(generator: Tensor, bound: float) -> bool:
     full = torch.linalg.matrix_exp(2 * bound * generator)
     one = torch.eye(len(generator), dtype=generator.dtype)
     return bool((full - one).abs().max() < ROUNDING)
+
+
+def eigenvalues(matrix: Tensor) -> Tensor:
+    """Eigenvalues of a small square matrix, also where LAPACK's iteration does not converge.
+
+    They are then those of the matrix with a change of 1e-10 of its size.
+
+    Example:
+        >>> eigenvalues(torch.tensor([[0.0, -2.0], [2.0, 0.0]])).imag.abs().tolist()
+        [2.0, 2.0]
+    """
+    generator = torch.Generator().manual_seed(0)
+    changed = matrix
+    for _ in range(3):
+        try:
+            found: Tensor = torch.linalg.eigvals(changed)
+        except RuntimeError:  # torch.linalg.LinAlgError is one
+            drawn = torch.randn(matrix.shape, generator=generator, dtype=matrix.dtype)
+            changed = matrix + 1e-10 * matrix.abs().max() * drawn
+        else:
+            return found
+    last: Tensor = torch.linalg.eigvals(changed)
+    return last

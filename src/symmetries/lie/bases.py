@@ -75,6 +75,14 @@ def rounded(matrices: Tensor, grid: int = 2, most: float = 0.2) -> Tensor | None
     return unit_length if bool(independent) else None
 
 
+def thresholded(matrices: Tensor, least: float = 0.05) -> Tensor:
+    """Matrices of unit length without the entries that :func:`field_text` leaves out."""
+    large = matrices.abs() >= least * matrices.abs().amax((1, 2), keepdim=True)
+    kept = torch.where(large, matrices, 0.0)
+    unit: Tensor = kept / kept.norm(dim=(1, 2), keepdim=True)
+    return unit
+
+
 def scaled(matrix: Tensor) -> Tensor:
     """The matrix divided so that its largest entry is 1."""
     return matrix / matrix.abs().max()

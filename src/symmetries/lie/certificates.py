@@ -17,10 +17,12 @@ from torch import Tensor
 from symmetries.lie.equations import Equations, Searched
 from symmetries.lie.functions import Function
 from symmetries.lie.intervals import (
+    TINY,
     Interval,
     jackknife_interval,
     ratio_interval,
     refit_interval,
+    student_quantile,
     worst_members,
 )
 from symmetries.lie.polarisation import Moments, Spectrum, merged
@@ -28,6 +30,7 @@ from symmetries.lie.search import Search
 
 BLOCKS = 30  # of each half of the data
 FEWEST = 10
+LEAST_KNOWN = 0.3  # part of the slopes; if more of them may be noise, nothing is known
 REFITS = 30
 Verdict = Literal["symmetric", "not symmetric", "cannot be told"]
 
@@ -41,14 +44,15 @@ class Judges:
         moments: of the points.
         points: coordinates (n, r).
         units: that points belong to, (n,).
-        refits: equations and moments of fits to resampled data; none for a function that is given.
+        refits: equations and moments of fits to resampled data, and the numbers of its points; none
+            for a function that is given.
     """
 
     problem: Equations
     moments: Moments
     points: Tensor
     units: Tensor
-    refits: tuple[tuple[Equations, Moments], ...] = ()
+    refits: tuple[tuple[Equations, Moments, Tensor], ...] = ()
 
     def intervals(self, theta: Tensor, level: float) -> tuple[Interval, ...]:
         """For the largest defect in the span of the first fields, for each number of fields."""
@@ -56,6 +60,7 @@ class Judges:
             return ()
         defects, members = worst_members(*_grams(self.problem, self.moments, theta))
         above, below = self.problem.violations(self.points, members @ theta)
+        sizes = below
         _, number = self.units.unique(return_inverse=True)
         empty = above.new_zeros(int(number.max()) + 1, len(theta))
         above, below = (empty.index_add(0, number, part) for part in (above, below))
@@ -66,14 +71,22 @@ class Judges:
         ]
         if not self.refits:
             return tuple(found)
-        rows = [worst_members(*_grams(p, moments, theta))[0] for p, moments in self.refits]
+        grams = [_grams(p, moments, theta) for p, moments, _ in self.refits]
+        rows = [worst_members(*gram)[0] for gram in grams]
         again = [
             refit_interval(float(value), column.tolist(), level)
             for value, column in zip(defects, torch.stack(rows).T, strict=True)
         ]
+        ratios = torch.stack(
+            [
+                torch.einsum("ki,ij,kj->k", members, gram[1], members)
+                / sizes[rows].sum(0).clamp_min(TINY)
+                for gram, (_, _, rows) in zip(grams, self.refits, strict=True)
+            ]
+        )
         return tuple(
-            Interval(fit.value, fit.low, max(fit.high, data.high))
-            for fit, data in zip(again, found, strict=True)
+            Interval(fit.value, fit.low, _wider(max(fit.high, data.high), column, level))
+            for fit, data, column in zip(again, found, ratios.T, strict=True)
         )
 
     def last(self, theta: Tensor, level: float) -> Interval:
@@ -210,6 +223,8 @@ def certify_fit(
     first = found.problem.measure(found.coordinates[halves[0]])
     chosen = _candidates(found.problem.spectrum(first), epsilon)
     judged, spectra = [], []
+    place = torch.zeros(len(points), dtype=torch.long)
+    place[halves[1]] = torch.arange(len(halves[1]))
     for index, part in ((0, halves[1]), (1, every)):
         for refit in range(REFITS + 1):
             rows = part if refit == 0 else resampled(units, part, generator)
@@ -220,7 +235,7 @@ def certify_fit(
             elif refit == 0:
                 judges = Judges(again.problem, moments, again.coordinates, units[rows])
             else:
-                judged.append((again.problem, moments))
+                judged.append((again.problem, moments, place[rows]))
     size = min(len(defects) for defects in spectra)
     table = torch.stack([defects[:size] for defects in spectra])
     spectrum = tuple(
@@ -285,6 +300,23 @@ def _grams(problem: Equations, moments: Moments, theta: Tensor) -> tuple[Tensor,
     above = moments.violation.matrix() @ theta.T
     below = problem.denominator(moments) @ theta.T
     return above.T @ above, below.T @ below * moments.points
+
+
+def _wider(high: float, ratios: Tensor, level: float) -> float:
+    """An upper limit without what noise adds to the denominator.
+
+    Noise makes the slopes of a fit too large, above all where data hardly varies, and defects too
+    small. Slopes of refits exceed those of the fit by as much as these exceed the true ones.
+
+    Args:
+        high: the limit.
+        ratios: of the denominators of refits and of the fit, at the same points, (r,).
+        level: of the part of the root of the denominator that is not noise.
+    """
+    roots = ratios.sqrt()  # slopes, whose errors are even
+    reach = student_quantile(level, len(roots) - 1) * float(roots.std())
+    known = 2 - float(roots.mean()) - reach
+    return math.inf if not known >= LEAST_KNOWN else high / min(known, 1.0)
 
 
 def _with_and_without(problem: Equations, parts: list[Moments]) -> tuple[Spectrum, list[Spectrum]]:

@@ -158,8 +158,9 @@ def ignored_axes(
     _, found, axes = torch.linalg.svd(factor.matrix(), full_matrices=True)
     slopes = torch.cat((found, found.new_zeros(size - len(found))))
     if not slopes[0] > 0:
-        got = "the same output for all data"
-        raise invalid("model", "a function that varies", got, "every field is a symmetry of it")
+        got = "slopes of 0 at all points"
+        remedy = "give scores instead of classes or steps, and do not detach them from x"
+        raise invalid("model", "a function that varies", got, remedy)
     kept = slopes > max(threshold, RANK) * slopes.norm() / size**0.5
     return axes[kept], axes[~kept]
 

@@ -7,13 +7,14 @@ import torch
 from torch import Tensor
 
 from symmetries._validation.checks import check_finite, invalid
-from symmetries.lie.fields import monomials
+from symmetries.lie.fields import monomial_count, monomial_values, monomials
 from symmetries.lie.functions import Polynomial, fit_polynomial
 
 HIGHEST = 5
 PER_COEFFICIENT = 4  # data for each coefficient, at least
 MOST_COEFFICIENTS = 500
 WORSE = 1.5  # unexplained share above which a fit is no help; a fit to noise alone has about 1.2
+UNDETERMINED = 1e-7  # numbers in single precision have errors of 6e-8
 NEIGHBOURS = 4000  # points that the test of the residuals looks at
 
 
@@ -66,11 +67,22 @@ def choose_degree(
     check_finite(outputs, "y")
     fitted, held_out = first[: len(first) // 2], first[len(first) // 2 :]
     limit = min(len(fitted) // PER_COEFFICIENT, MOST_COEFFICIENTS)
-    sizes = [len(monomials(points.shape[1], n)) for n in range(1, HIGHEST + 1)]
-    known = [n for n, size in enumerate(sizes, 1) if size <= limit]
-    if not known:
+    sizes = [monomial_count(points.shape[1], n) for n in range(1, HIGHEST + 1)]
+    if limit < sizes[0]:
         expected = f"at least {4 * PER_COEFFICIENT * sizes[0]} rows to fit a function"
         raise invalid("data", expected, len(points), "give more data, or a model")
+    if not bool((outputs.std(0) > 1e-12 * outputs.abs().amax(0)).any()):
+        got = "the same numbers in all rows"
+        raise invalid("y", "outputs that vary", got, "every field is a symmetry of them")
+    if degree is not None and not determined(points[first], degree):
+        got = f"{degree}, though a polynomial of this degree is 0 on all data"
+        remedy = "slopes are not known then: give a lower degree, or a model"
+        raise invalid("degree", "one whose polynomials differ on the data", got, remedy)
+    known = [1]
+    for n, size in enumerate(sizes[1:], 2):
+        if size > limit or not determined(points[first], n):
+            break
+        known.append(n)
     needed = degree if degree is not None else _needed(points, outputs, fitted, held_out, known)
     used = degree if degree is not None else min(needed + 1, known[-1])
     whole = torch.arange(len(points))
@@ -83,6 +95,31 @@ def choose_degree(
     spread = (outputs - outputs.mean(0)).square().sum()
     unexplained = float(rest.square().sum() / spread) if spread > 0 else 0.0
     return FitQuality(used, needed, unexplained, residual_structure(points, rest, units))
+
+
+def determined(points: Tensor, degree: int) -> bool:
+    """Whether data tells all polynomials of a degree apart.
+
+    If not, some polynomial is 0 on all points: they are discrete, or lie on a curved surface, such
+    as a sphere. Slopes across it are not known then.
+
+    Args:
+        points: (n, d).
+        degree: of the polynomials.
+
+    Example:
+        >>> turns = torch.arange(40, dtype=torch.float64)
+        >>> circle = torch.stack((turns.cos(), turns.sin()), 1)
+        >>> determined(circle, 1), determined(circle, 2)
+        (True, False)
+    """
+    if len(points) < monomial_count(points.shape[1], degree):
+        return False
+    spread = points.std(0)
+    scaled = (points - points.mean(0)) / torch.where(spread > 0, spread, 1.0)
+    features = monomial_values(scaled, monomials(points.shape[1], degree))
+    size = torch.linalg.svdvals(features / features.norm(dim=0))
+    return len(size) == features.shape[1] and bool(size[-1] > UNDETERMINED * size[0])
 
 
 def _needed(

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from symmetries._validation.checks import check_floats
-from symmetries.groups.matrix import MatrixGroup
+from symmetries.groups.matrix import MatrixGroup, eigenvalues
 
 CLOSED = 0.1  # brackets of learned generators may leave their span by as much
 
@@ -41,7 +41,7 @@ def learned_group(
 
 
 def _unit(generator: Tensor) -> Tensor:
-    values = torch.linalg.eigvals(generator)
+    values = eigenvalues(generator)
     fastest = float(values.imag.abs().max())
     turns = fastest > 0.5 * float(values.abs().max()) and fastest > 1e-6
     return generator / (fastest if turns else float(generator.abs().max()))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from symmetries.groups.matrix import eigenvalues
 from symmetries.lie.algebra import (
     Algebra,
     algebra,
@@ -185,7 +186,7 @@ def _commuting(matrices: Tensor, coordinates: tuple[str, ...]) -> list[str]:
 def _single(matrix: Tensor, coordinates: tuple[str, ...]) -> str:
     """What one linear field does."""
     size = float(torch.linalg.matrix_norm(matrix, 2))
-    values = torch.linalg.eigvals(matrix)
+    values = eigenvalues(matrix)
     real, imaginary = values.real.abs().max() / size, values.imag.abs().max() / size
     moved = int((torch.linalg.svdvals(matrix) > 0.05 * size).sum())
     if real < 0.05 and imaginary < 0.05:

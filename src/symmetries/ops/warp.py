@@ -153,8 +153,7 @@ def _grid_warp(
     n, c = images.shape[:2]
     height, width = coefficients_of or images.shape[-2:]
     shared, versions = len(theta) < n, theta.shape[1] if theta.ndim == 4 else 1
-    k = _grid_matrix(height, width, theta.dtype, theta.device)
-    grid = (theta.reshape(-1, 6) @ k).reshape(len(theta), versions * height, width, 2)
+    grid = sampling_grid(theta, height, width).reshape(len(theta), versions * height, width, 2)
     source = images.reshape(1, n * c, *images.shape[-2:]) if shared else images
     if interpolation == "bspline":
         if coefficients_of is None:
@@ -171,6 +170,12 @@ def _grid_warp(
         # torch clips NaN coordinates into the image: values sampled there are set to NaN instead.
         out = out + 0 * theta.detach().sum((-2, -1))[..., None, None, None]
     return out
+
+
+def sampling_grid(theta: Tensor, height: int, width: int) -> Tensor:
+    """Return where torch's ``grid_sample`` reads for maps (..., 2, 3): (maps, H, W, 2)."""
+    k = _grid_matrix(height, width, theta.dtype, theta.device)
+    return (theta.reshape(-1, 6) @ k).reshape(-1, height, width, 2)
 
 
 @constant

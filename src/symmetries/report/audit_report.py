@@ -44,7 +44,7 @@ def audit_page(result: AuditResult) -> Page:
     if result.data is not None and result.run is not None:
         settings |= run_settings(result.data, result.run, result.group)
     return Page(
-        title=f"Is it invariant to {title(result.group).replace(',', ', ')}?",
+        title=f"Is it {_law(result)} to {title(result.group).replace(',', ', ')}?",
         lede=verdict(result),
         note=" ".join(
             [
@@ -56,7 +56,7 @@ def audit_page(result: AuditResult) -> Page:
         ),
         answers=[Answer(name, text) for name, text in answer_words(result)],
         sections=[
-            *([] if pictures is None else _picture_sections(pictures)),
+            *([] if pictures is None else _picture_sections(pictures, result.accuracy is not None)),
             *_class_sections(result),
             *_curve_sections(result),
             *_drift_sections(result.drift),
@@ -69,14 +69,21 @@ def audit_page(result: AuditResult) -> Page:
     )
 
 
-def _picture_sections(pictures: AuditPictures) -> list[Section]:
+def _law(result: AuditResult) -> str:
+    moving = ("map", "boxes", "points", "vector", "energy", "own")
+    return "equivariant" if result.output in moving else "invariant"
+
+
+def _picture_sections(pictures: AuditPictures, labelled: bool) -> list[Section]:
+    right = "the right class" if labelled else "the class that it predicts for the image as it is"
+    share = "accuracy" if labelled else "share of such predictions"
     of = "" if pictures.averaged is None else f", over {pictures.averaged:,} images"
     sections = [
         Section(
             "Along the orbit",
             "Drag a slider to move the examples. The curve is the mean probability that the "
-            f"model gives to the right class{of}; the dashed line is its accuracy.",
-            blocks=[_viewer(track, pictures.labels) for track in pictures.tracks],
+            f"model gives to {right}{of}; the dashed line is its {share}.",
+            blocks=[_viewer(track, pictures.labels, share) for track in pictures.tracks],
             columns=True,
         )
     ]
@@ -95,7 +102,7 @@ def _picture_sections(pictures: AuditPictures) -> list[Section]:
     return [*sections, Section("Where it looks", text, blocks=[gallery])]
 
 
-def _viewer(track: Track, labels: Sequence[str]) -> OrbitViewer:
+def _viewer(track: Track, labels: Sequence[str], share: str) -> OrbitViewer:
     finite = track.unit == "elements"
     steps = track.labels or [quantity(value, track.unit) for value in track.values]
     ticks = [(float(i), steps[i]) for i in spread(len(steps), 5)]
@@ -105,7 +112,7 @@ def _viewer(track: Track, labels: Sequence[str]) -> OrbitViewer:
     worst = int(np.argmin(track.accuracy))
     return OrbitViewer(
         title=title(track.name),
-        text=f"Lowest accuracy: {100 * track.accuracy[worst]:.0f} % at {steps[worst]}.",
+        text=f"Lowest {share}: {100 * track.accuracy[worst]:.0f} % at {steps[worst]}.",
         sheet=figures.data_uri(figures.encode_png(figures.contact_sheet(track.frames))),
         examples=labels,
         steps=steps,

@@ -1,4 +1,4 @@
-"""The numbers of an audit in words and rows: what tables in the terminal and on pages share."""
+"""Text and table rows for the numbers of an audit, for the terminal and for pages."""
 
 from collections.abc import Sequence
 
@@ -26,6 +26,7 @@ OUTPUTS = {
     "overlap": "overlap of the partners",
     "absolute_error": "error, in units of the output",
     "largest_error": "largest error of a vector or point, in its units",
+    "error_of_side": "error, as a share of the longer side",
     "error_of_spread": "error, as a share of the spread over the examples",
     "edit_distance": "edit distance, by length",
     "energy_error": "error of the energy",
@@ -150,7 +151,7 @@ def _consequence(result: AuditResult) -> str:
 
 
 def answer_words(result: AuditResult) -> list[tuple[str, str]]:
-    """The first things to know, by name."""
+    """Return the main answers, by name."""
     answers = []
     same = result.agreement or result.measures.get("agreement")
     if same is not None:

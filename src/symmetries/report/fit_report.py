@@ -18,7 +18,7 @@ from symmetries.report.page import (
     Section,
     Table,
 )
-from symmetries.results import FitResult, Invariance, LayerRelaxation
+from symmetries.results import EvidenceCurve, FitResult, Invariance, LayerRelaxation
 from symmetries.results.pictures import Bank, FitPictures
 
 METHODS = {
@@ -30,6 +30,7 @@ METHODS = {
     "augmented": "A classifier without invariance, trained on transformed copies of its images.",
 }
 MINUS = "\N{MINUS SIGN}"
+SHOWN = 30.0  # nats below the best evidence, in drawings
 EDGE = 0.35  # opacity of an image outside the learned width
 
 
@@ -76,16 +77,35 @@ def interval_text(part: Invariance) -> str:
     return f" (95 %: {which}{low} to {high})"
 
 
+def answer_text(part: Invariance, nothing: str | None = None) -> str:
+    """Return the answer for one parameter, as text.
+
+    Args:
+        part: what was learned.
+        nothing: what to say of a half-width that rounds to zero; None is the half-width.
+
+    Example:
+        >>> found = {"name": "rotation", "unit": "degrees", "half_width": 40.0}
+        >>> answer_text(Invariance(**found, interval=(10, 75), told=False))
+        'cannot be told (95 %: 10° to 75°)'
+    """
+    if not part.told:
+        return "cannot be told" + interval_text(part)
+    zero = nothing is not None and negligible(part)
+    return (nothing if zero and nothing else reach_of(part)) + interval_text(part)
+
+
 def fit_page(result: FitResult) -> Page:
     """The page for a classifier; a result that was read from a file has no pictures."""
     pictures: FitPictures | None = result.pictures
     low, high = (100 * end for end in result.accuracy_interval)
-    bound = "" if result.elbo is None else f" Evidence lower bound: {result.elbo:.3f} nats each."
+    kind = "Evidence lower bound" if result.network is None else "Log evidence (Laplace)"
+    bound = "" if result.elbo is None else f" {kind}: {result.elbo:.3f} nats each."
     answers = [
         Answer(
             f"invariant to {title(p.name)}",
-            ("no" if negligible(p) else reach_of(p)) + interval_text(p),
-            "absent" if negligible(p) else "",
+            answer_text(p, "no"),
+            "absent" if negligible(p) or not p.told else "",
         )
         for p in result.invariance
     ]
@@ -96,6 +116,9 @@ def fit_page(result: FitResult) -> Page:
         for row in result.relaxation
     ]
     answers.insert(0, Answer("accuracy", f"{100 * result.accuracy:.1f} %", "full"))
+    if result.plain_accuracy is not None:
+        text = f"{100 * result.plain_accuracy:.1f} %"
+        answers.insert(1, Answer("the same network without transformations", text))
     sections = []
     if result.method == "invariant":
         if pictures is not None:
@@ -108,14 +131,25 @@ def fit_page(result: FitResult) -> Page:
                     columns=True,
                 )
             )
-        sections.append(
-            Section(
-                "How they were learned",
-                "Half-widths while training: they grow as long as the evidence for them does.",
-                blocks=[_training(part, result) for part in result.invariance],
-                columns=True,
+        if result.evidence:
+            sections.append(
+                Section(
+                    "How they were learned",
+                    "The log evidence of networks trained at held half-widths, in nats below the "
+                    f"best, {SHOWN:.0f} at most. Where it is flat a half-width cannot be told.",
+                    blocks=[_evidence(curve) for curve in result.evidence],
+                    columns=True,
+                )
             )
-        )
+        else:
+            sections.append(
+                Section(
+                    "How they were learned",
+                    "Half-widths while training: they grow as long as the evidence for them does.",
+                    blocks=[_training(part, result) for part in result.invariance],
+                    columns=True,
+                )
+            )
     if result.relaxation:
         sections = [_relaxations(result), *_relaxing(result)]
     sections += _bank_sections(result, () if pictures is None else pictures.banks)
@@ -127,7 +161,9 @@ def fit_page(result: FitResult) -> Page:
         + bound.replace("-", MINUS),
         answers=answers,
         sections=sections,
-        settings=run_settings(result.data, result.run, result.group) | {"method": result.method},
+        settings=run_settings(result.data, result.run, result.group)
+        | {"method": result.method}
+        | ({} if result.network is None else {"network": result.network}),
         rerun=result.run.command,
     )
 
@@ -146,7 +182,7 @@ def relaxed_text(row: LayerRelaxation) -> str:
 
 
 def headline(result: FitResult) -> str:
-    """Answer in one sentence."""
+    """Return the answer in one sentence."""
     right = f"Correct on {100 * result.accuracy:.1f} % of the test images"
     errors = [100 * row.error for row in result.relaxation if row.error is not None]
     if errors:
@@ -154,6 +190,9 @@ def headline(result: FitResult) -> str:
         return f"{right}; its layers are {span} away from strict equivariance."
     if result.method != "invariant":
         return right + "."
+    unknown = " or ".join(title(part.name) for part in result.invariance if not part.told)
+    if unknown:
+        return f"{right}; how invariant it should be to {unknown} cannot be told from the labels."
     wide = [part for part in result.invariance if not negligible(part)]
     narrow = " or ".join(title(part.name) for part in result.invariance if negligible(part))
     if not wide:
@@ -278,6 +317,15 @@ def _viewer(part: Invariance, pictures: FitPictures) -> OrbitViewer:
         tile=(width, height),
         weights=[weights] * len(frames),
     )
+
+
+def _evidence(curve: EvidenceCurve) -> Drawing:
+    best = max(curve.log_evidence)
+    below = [min(best - value, SHOWN) for value in curve.log_evidence]
+    label = "factor, upper end" if curve.unit == "factor" else f"± {curve.unit}"
+    with figures.style(salt=f"evidence {curve.name}"):
+        svg = figures.to_svg(history(curve.half_width, below, y_label="nats below", x_label=label))
+    return Drawing(svg, alt=f"Log evidence along {title(curve.name)}.", title=title(curve.name))
 
 
 def _training(part: Invariance, result: FitResult) -> Drawing:

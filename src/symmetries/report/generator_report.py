@@ -39,7 +39,7 @@ def dimension_text(result: GeneratorResult) -> str:
 
 
 def unseen_text(result: GeneratorResult) -> str:
-    """How large a region may be that no point which judges has reached (rule of three).
+    """Return the largest share that points may have which no test reached (rule of three).
 
     With n independent points, a region that holds more than 3 / n of the distribution is reached
     with 95 %.
@@ -63,7 +63,7 @@ def generator_page(result: GeneratorResult) -> Page:
     return Page(
         title=f"Symmetries of {data.name}: {result.answer}",
         lede=(
-            f"{what}{data.count:,} points of {len(data.inputs)} coordinates; {_source(result)}. "
+            f"{what}{_counted(result)}; {_source(result)}. "
             f"Among all {result.fields} fields, those along which the function changes by at most "
             f"{100 * result.epsilon:g} % of what it changes along random directions:"
         ),
@@ -78,6 +78,16 @@ def generator_page(result: GeneratorResult) -> Page:
     )
 
 
+def _of_pictures(result: GeneratorResult) -> bool:
+    return result.fields == "colour" or result.fields.startswith("planar")
+
+
+def _counted(result: GeneratorResult) -> str:
+    if _of_pictures(result):
+        return f"{result.data.count:,} pictures"
+    return f"{result.data.count:,} points of {len(result.data.inputs)} coordinates"
+
+
 def _source(result: GeneratorResult) -> str:
     kinds = {
         "invariant": "fields that leave it as it is",
@@ -85,13 +95,15 @@ def _source(result: GeneratorResult) -> str:
         "density": "fields whose flow keeps the distribution",
         "dynamics": "fields whose flow carries solutions into solutions",
     }
+    if _of_pictures(result) and result.law == "density":
+        return f"{result.source}; fields that leave their means as they are"
     what = "the log-density" if result.law == "density" else "the function"
     made = f"{what} is {'the model' if result.fit is None else f'a {result.source}'}"
     return f"{made}; {kinds[result.law]}"
 
 
 def _note(result: GeneratorResult) -> str:
-    notes = []
+    notes = list(result.warnings)
     if result.fit is not None and result.law != "density":
         notes.append(
             f"The fit leaves {100 * result.fit.unexplained:.2g} % of the variance unexplained. "
@@ -138,17 +150,20 @@ def _sections(result: GeneratorResult) -> list[Section]:
             Drawing(_svg(orbit_figure(curves, i), f"orbit{i}"), alt=f"Orbits of {panel[0]}.")
             for i, panel in enumerate(curves.panels)
         ]
-        text = "Some of the data, and how each generator moves it."
+        what = "Points of the plane" if _of_pictures(result) else "Some of the data"
+        text = f"{what}, and how each generator moves them."
         sections.append(Section("Orbits through the data", text, blocks=blocks, columns=True))
     return sections
 
 
 def _algebra_text(result: GeneratorResult) -> str:
+    together = f"The intervals of the defects hold together at {100 * result.level:g} %."
+    if result.generators[0].matrix is None:  # brackets of other fields leave their family
+        return f"Fields that were certified: {result.name}. {together}"
     levi = " + ".join(result.levi) if result.levi else "none"
     return (
         f"The algebra {result.name}: simple parts {levi}, radical of dimension {result.radical}, "
-        f"closed under brackets up to {defect_text(result.closure)}. The intervals of the defects "
-        f"hold together at {100 * result.level:g} %."
+        f"closed under brackets up to {defect_text(result.closure)}. {together}"
     )
 
 

@@ -32,12 +32,14 @@ def shares(x: Sequence[float], lines: Mapping[str, Sequence[float]]) -> Figure:
     return figure
 
 
-def history(steps: Sequence[int], values: Sequence[float], *, y_label: str) -> Figure:
-    """Draw a number over the steps of training."""
+def history(
+    steps: Sequence[float], values: Sequence[float], *, y_label: str, x_label: str = "step"
+) -> Figure:
+    """Draw a number over the steps of training, or over something else."""
     figure = Figure(figsize=(4.4, 1.75))
     axes = figure.add_axes((0.13, 0.24, 0.83, 0.72))
     axes.plot(steps, values, color=ACCENT)
-    axes.set_xlabel("step", labelpad=1)
+    axes.set_xlabel(x_label, labelpad=1)
     axes.set_ylim(0, 1.1 * max([*values, 1e-9]))
     axes.set_xlim(0, max(steps))
     axes.locator_params(axis="both", nbins=4)

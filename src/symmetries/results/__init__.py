@@ -18,7 +18,13 @@ from symmetries.results.audits import (
 )
 from symmetries.results.augments import AugmentResult
 from symmetries.results.base import Record, Result
-from symmetries.results.fits import FitResult, Invariance, LayerRelaxation, WidthCurve
+from symmetries.results.fits import (
+    EvidenceCurve,
+    FitResult,
+    Invariance,
+    LayerRelaxation,
+    WidthCurve,
+)
 from symmetries.results.generators import (
     FieldDefect,
     FieldGenerator,
@@ -40,15 +46,18 @@ from symmetries.results.symmetries import (
     SymmetrySummary,
     Transformation,
 )
+from symmetries.results.watches import ChangedParameter, WatchResult
 
 __all__ = [
     "AuditResult",
     "AugmentResult",
+    "ChangedParameter",
     "ClassRow",
     "ClassSymmetries",
     "DataSummary",
     "DriftPoint",
     "Estimate",
+    "EvidenceCurve",
     "FieldDefect",
     "FieldGenerator",
     "FitResult",
@@ -77,5 +86,6 @@ __all__ = [
     "Transformation",
     "Trial",
     "VectorSummary",
+    "WatchResult",
     "WidthCurve",
 ]

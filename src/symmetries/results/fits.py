@@ -19,12 +19,14 @@ class Invariance(Record):
             from 1 / half_width to half_width).
         interval: half-widths that explain the training data about as well (95 %); None where the
             half-width was not learned.
+        told: whether the interval is short enough to name a half-width.
     """
 
     name: str
     unit: str
     half_width: float
     interval: tuple[float, float] | None = None
+    told: bool = True
 
     @property
     def low(self) -> float:
@@ -35,6 +37,22 @@ class Invariance(Record):
     def high(self) -> float:
         """Upper end of the interval; the half-width itself where it was not learned."""
         return self.half_width if self.interval is None else self.interval[1]
+
+
+class EvidenceCurve(Record):
+    """Log evidence of networks that were trained at held half-widths.
+
+    Args:
+        name: of the parameter.
+        unit: as in :class:`Invariance`.
+        half_width: of each network.
+        log_evidence: of each network, in nats for the whole training set.
+    """
+
+    name: str
+    unit: str
+    half_width: tuple[float, ...]
+    log_evidence: tuple[float, ...]
 
 
 class WidthCurve(Record):
@@ -79,11 +97,15 @@ class FitResult(ShownResult):
         examples: number of test examples.
         accuracy: share of the test examples that is classified correctly.
         accuracy_interval: ends of its 95 % interval.
-        elbo: evidence lower bound per training example, in nats; None for relaxed networks.
+        elbo: evidence lower bound per training example, in nats; with ``network`` the Laplace
+            approximation of the log evidence; None for relaxed networks.
         log_likelihood: of the test labels, per example.
         invariance: learned half-widths; empty for relaxed networks.
         relaxation: by layer, of relaxed networks.
         training: half-widths, or relaxations and loss, during training.
+        network: name or class of the network that was averaged; None is the method's own.
+        plain_accuracy: of the same network without transformations; None if it was not trained.
+        evidence: along each half-width, of a network.
         run: how the numbers were computed.
     """
 
@@ -99,4 +121,7 @@ class FitResult(ShownResult):
     invariance: tuple[Invariance, ...]
     relaxation: tuple[LayerRelaxation, ...] = ()
     training: WidthCurve
+    network: str | None = None
+    plain_accuracy: float | None = Field(default=None, ge=0, le=1)
+    evidence: tuple[EvidenceCurve, ...] = ()
     run: RunInfo

@@ -91,6 +91,7 @@ class GeneratorResult(ShownResult):
     fit: FitSummary | None = None
     reason: str = ""
     coordinates: str = Field(default="", description="what primed coordinates are")
+    warnings: tuple[str, ...] = ()
     run: RunInfo
 
     @property

@@ -19,6 +19,7 @@ from symmetries.learners.invariant_network.config import EvidenceSteps, Invarian
 from symmetries.learners.invariant_network.evidence import LaplaceEvidence
 from symmetries.learners.invariant_network.model import InvariantNetwork, NetworkSummary
 from symmetries.learners.invariant_network.posterior import Posterior, posterior
+from symmetries.learners.invariant_network.profile import WidthProfile
 from symmetries.learners.invariant_network.search import search_widths
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "LaplaceEvidence",
     "NetworkSummary",
     "Posterior",
+    "WidthProfile",
     "posterior",
     "search_widths",
 ]

@@ -81,7 +81,9 @@ register_presets(
     InvariantNetworkConfig,
     {
         # Small images on a CPU: minutes.
-        "quick": InvariantNetworkConfig(samples=16).replace(steps=1500, batch_size=64),
+        "quick": InvariantNetworkConfig(samples=8).replace(
+            steps=300, batch_size=64, search=5, every=30, curvature_rows=256
+        ),
         "default": InvariantNetworkConfig(),
         "paper": InvariantNetworkConfig().replace(steps=40_000),
     },

@@ -7,15 +7,19 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader
 
 from symmetries._validation.checks import (
     check_class_range,
     check_image_shape,
+    check_images,
     check_module,
     check_whole,
     invalid,
 )
+from symmetries._validation.loading import gather_batches
 from symmetries.actions.base import Action
+from symmetries.data.base import ImageSet
 from symmetries.distributions.box import Sampling, UniformBox
 from symmetries.groups.base import Group
 from symmetries.learners.base import (
@@ -30,15 +34,16 @@ from symmetries.learners.base import (
 from symmetries.learners.invariant_network.config import InvariantNetworkConfig
 from symmetries.learners.invariant_network.evidence import LaplaceEvidence, layer_of
 from symmetries.learners.invariant_network.modules import check_layers, count_outputs, layer_names
+from symmetries.learners.invariant_network.profile import WidthProfile
 from symmetries.learners.invariant_network.search import search_widths
 from symmetries.learners.invariant_network.training import train_learner
 from symmetries.nn.orbit_average import OrbitAverage
 from symmetries.training import History, load_learner, save_model
-from symmetries.training.checkpoint import has_state
-from symmetries.training.resume import NAME
 
+ROWS = 8  # for each weight that data determine, where the evidence of candidates is compared
+LARGEST = 2**29  # numbers in those rows, at most
 EVALUATED = 256  # images at a time, in eval mode
-SHARED = ("device", "precision", "workers", "progress")  # options of the trainings of a search
+SHARED = ("out", "resume", "device", "precision", "progress")  # options of a search
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,7 @@ class InvariantNetwork(LabelledLearner):
             it has.
         action: transformations with continuous parameters: a group, its name, such as "rotation",
             or its action on images.
-        shape: (C, H, W) of the images.
+        shape: (C, H, W) of the images; None is that of the images it is fitted to.
         config: a preset, "quick", "default" or "paper", or an :class:`InvariantNetworkConfig`.
         seed: random seed of training.
 
@@ -97,12 +102,12 @@ class InvariantNetwork(LabelledLearner):
         self,
         module: nn.Module,
         action: Action | Group[Any] | str,
-        shape: tuple[int, int, int],
+        shape: tuple[int, int, int] | None = None,
         config: InvariantNetworkConfig | str = "default",
         *,
         seed: int = 0,
     ) -> None:
-        super().__init__(action, shape, 0, config, seed)
+        super().__init__(action, shape or (1, 1, 1), 0, config, seed)
         check_whole(seed, "seed", least=0)
         check_module(module, "module")
         if self.group.finite:
@@ -110,7 +115,8 @@ class InvariantNetwork(LabelledLearner):
             raise invalid("action", "a group with continuous parameters", repr(self.group), remedy)
         check_layers(module)
         c = self.config
-        self.outputs = count_outputs(module, shape, c.likelihood)
+        if shape is not None:
+            self.outputs = count_outputs(module, shape, c.likelihood)
         widths = [c.half_width * bound for bound in self.group.bounds]
         box = UniformBox(self.group, widths, constraint="reflect", learn=c.learn)
         options = {"samples": c.samples, "sampling": c.sampling, "action": self.act}
@@ -124,7 +130,10 @@ class InvariantNetwork(LabelledLearner):
         self.log_precision: Tensor
         self.log_noise: Tensor
         self.log_evidence: Tensor
+        self.register_buffer("width_moments", torch.zeros(2, self.group.dim))
         self.effective_parameters: Tensor
+        self.width_moments: Tensor
+        self.profiles: list[WidthProfile] = []
         self.eval()
 
     @property
@@ -160,6 +169,17 @@ class InvariantNetwork(LabelledLearner):
         precision = dict(zip(self.layers, self.log_precision.exp(), strict=True))
         return LaplaceEvidence(self.module, self.act, self.config.likelihood, precision, self.noise)
 
+    @torch.no_grad()
+    def estimated_evidence(self, images: Tensor, targets: Tensor, seed: int = 0) -> Tensor:
+        """Return the log evidence of training images; see :meth:`LaplaceEvidence.estimate`."""
+        x, y = images.to(self.device), targets.to(self.device)
+        generator = torch.Generator(self.device).manual_seed(seed)
+        evidence, eta = self.evidence(), self.eta(self.config.samples)
+        weights = sum(value.numel() for value in evidence.weights.values())
+        enough = ROWS * round(float(self.effective_parameters))
+        rows = max(self.config.evidence.curvature_rows, min(enough, LARGEST // weights))
+        return evidence.estimate(x, y, eta, self.outputs, rows, generator)
+
     def eta(self, samples: int, seed: int = 0) -> Tensor:
         """Evenly spread transformations (samples, dim) of the learned box."""
         box = self.network.box
@@ -174,15 +194,18 @@ class InvariantNetwork(LabelledLearner):
         parts = [self.network.average(part, element) for part in x.split(EVALUATED)]
         return torch.cat(parts)
 
-    def fit(self, data: Labelled, **run: Any) -> History:  # noqa: ANN401 - fields of TrainConfig
+    def fit(
+        self,
+        data: Labelled | DataLoader[Any],
+        **run: Any,  # noqa: ANN401 - fields of TrainConfig
+    ) -> History:
         """Learn weights and half-widths from labelled images, without a validation set.
 
-        The search of half-widths comes first, and is not resumed; a run that is resumed from a
-        checkpoint goes on with what it found.
+        The search of half-widths comes first; an interrupted one goes on with its candidates.
 
         Args:
-            data: a set of labelled images, or images (N, C, H, W) and targets: class numbers (N,),
-                or values (N, K).
+            data: a set of labelled images, images (N, C, H, W) and targets: class numbers (N,) or
+                values (N, K), or a loader of such pairs, which is read once.
             run: fields of :class:`symmetries.training.TrainConfig`, such as ``out``, ``resume``,
                 ``device``, ``progress`` and ``log_every``.
         """
@@ -193,12 +216,11 @@ class InvariantNetwork(LabelledLearner):
                 remedy = "train on one device: the posterior is computed in one process"
                 raise invalid(name, "1", options[name], remedy)
         searches = self.config.learn and self.config.evidence.search > 0
-        out = options.get("out")
-        resumes = bool(options.get("resume")) and out is not None and has_state(Path(out), NAME)
-        if searches and not resumes:
+        if searches:
             few = {name: options[name] for name in SHARED if name in options}
-            found = search_widths(self, images, targets, title="search of widths", **few)
-            self.network.box.set_half_width(found)
+            self.profiles = search_widths(self, images, targets, title="search of widths", **few)
+            best = torch.tensor([profile.best for profile in self.profiles])
+            self.network.box.set_half_width(best)
         learn = self.config.learn and not searches
         self.history = train_learner(self, images, targets, options, learn=learn)
         self.eval()
@@ -249,7 +271,8 @@ class InvariantNetwork(LabelledLearner):
 
     def save(self, folder: Path | str) -> Path:
         """Write weights and settings; the network's code is the user's, see :meth:`load`."""
-        return save_model(folder, self, {**image_meta(self, self.name), "outputs": self.outputs})
+        own = {"outputs": self.outputs, "profiles": [p.to_dict() for p in self.profiles]}
+        return save_model(folder, self, {**image_meta(self, self.name), **own})
 
     @classmethod
     def load(  # type: ignore[override]
@@ -266,6 +289,7 @@ class InvariantNetwork(LabelledLearner):
             first = str(error).strip().splitlines()[-1].strip()
             remedy = "build it as it was when it was saved"
             raise invalid("module", "a network like the saved one", first, remedy) from error
+        model.profiles = [WidthProfile.from_dict(part) for part in meta.get("profiles", [])]
         return model.to(device)
 
     def _warn_of_few_rows(self, examples: int) -> None:
@@ -278,8 +302,15 @@ class InvariantNetwork(LabelledLearner):
             )
             warnings.warn(text, RuntimeWarning, stacklevel=3)
 
-    def _checked(self, data: Labelled) -> tuple[Tensor, Tensor]:
-        images, targets = labelled_images(data, self.shape)
+    def _checked(self, data: Labelled | DataLoader[Any]) -> tuple[Tensor, Tensor]:
+        given: Any = gather_batches(data) if isinstance(data, DataLoader) else data
+        pair = isinstance(given, tuple | list) and len(given) == 2
+        if not self.outputs and (pair or isinstance(given, ImageSet)):
+            first = given.images if isinstance(given, ImageSet) else given[0]
+            check_images(first)
+            self.shape = (first.shape[1], first.shape[2], first.shape[3])
+            self.outputs = count_outputs(self.module, self.shape, self.config.likelihood)
+        images, targets = labelled_images(given, self.shape)
         if self.config.likelihood == "categorical":
             if targets.is_floating_point():
                 remedy = "give int64 class numbers, or config.replace(likelihood='gaussian')"

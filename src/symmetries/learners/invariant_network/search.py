@@ -1,104 +1,174 @@
-"""Search of the half-widths: short trainings at held widths, compared by the evidence's bound.
+"""Search of the half-widths: trainings at held widths, compared by their evidence.
 
 The evidence as a function of a width has local optima and long flat parts, where a gradient stops
 (``docs/tutorials/fit.md``). A line search over each width in turn does not.
 """
 
 import copy
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 
+from symmetries.learners.invariant_network.profile import WidthProfile, difference_noise
 from symmetries.learners.invariant_network.training import train_learner
+from symmetries.training.atomic_files import write_atomic
+from symmetries.training.fingerprint import fingerprint
 
 if TYPE_CHECKING:
     from symmetries.learners.invariant_network.model import InvariantNetwork
 
 HALVINGS = 2
-COMPARED = 1000  # examples on which candidates are compared
+NAME = "search.json"  # in the folder of a run
 
 
 def search_widths(
     learner: "InvariantNetwork",
     images: Tensor,
     targets: Tensor,
+    out: Path | str | None = None,
+    resume: bool = False,
     **run: Any,  # noqa: ANN401 - fields of TrainConfig
-) -> Tensor:
-    """Return the half-widths (dim,) with the best bound, searched along each parameter in turn.
+) -> list[WidthProfile]:
+    """Return the log evidence along each half-width in turn, the others at their best.
 
-    Each candidate is trained from the same weights, with the same batches, at held widths, for the
-    share ``search_steps`` of the steps. First come ``search`` widths from 0 to the parameter's
-    bound, then those beside the best at half the distance, twice; the result is the top of a
-    parabola through the best and its neighbours.
+    Each candidate is trained from the same weights, with the same batches and transformations, at
+    held widths, for the share ``search_steps`` of the steps: differences are of the widths. First
+    come ``search`` widths from 0 to the parameter's bound, then those beside the best at half the
+    distance, twice. The best and its neighbours are trained once more with other batches, which
+    tells how large the noise of differences is.
 
     Args:
         learner: left as it is.
         images: (N, C, H, W).
         targets: (N,) or (N, K).
+        out: a folder that keeps the value of each candidate.
+        resume: whether values of an interrupted search with the same settings, weights and data
+            are read from there.
         run: fields of :class:`symmetries.training.TrainConfig`, such as ``device``.
     """
+    known = Candidates(learner, images, targets, out, resume)
     widths = learner.network.box.half_width.detach().clone()
-    for axis, bound in enumerate(learner.group.bounds):
+    found = []
+    for axis, parameter in enumerate(learner.group.parameters):
 
-        def value(width: float, axis: int = axis) -> float:
+        def value(width: float, order: int = 0, axis: int = axis) -> float:
             candidate = widths.clone()
             candidate[axis] = width
-            return bound_at(learner, candidate, images, targets, run)
+            key = f"{candidate.tolist()} {order}"
+            return known.value(
+                key, lambda: evidence_at(learner, candidate, images, targets, run, order)
+            )
 
-        widths[axis] = line_search(value, bound, learner.config.evidence.search)
-    return widths
+        profile = line_search(
+            value, parameter.name, parameter.bound, learner.config.evidence.search
+        )
+        widths[axis] = profile.best
+        found.append(profile)
+    return found
 
 
-def bound_at(
+class Candidates:
+    """Values of the candidates of a search, in a file if the run has a folder.
+
+    Args:
+        learner: before the search.
+        images: (N, C, H, W).
+        targets: (N,) or (N, K).
+        out: the folder, or None.
+        resume: whether the file is read.
+    """
+
+    def __init__(
+        self,
+        learner: "InvariantNetwork",
+        images: Tensor,
+        targets: Tensor,
+        out: Path | str | None,
+        resume: bool,
+    ) -> None:
+        self.path = None if out is None else Path(out) / NAME
+        self.values: dict[str, float] = {}
+        if self.path is None:
+            return
+        weights = fingerprint(tuple(p.detach().reshape(1, -1) for p in learner.parameters()))
+        config = json.dumps(learner.config.to_dict())
+        self.identity = [config, learner.seed, weights, fingerprint((images, targets))]
+        if resume and self.path.is_file():
+            found = json.loads(self.path.read_text())
+            if found.get("identity") == self.identity:
+                self.values = found["values"]
+
+    def value(self, key: str, compute: Callable[[], float]) -> float:
+        """Return the value of a candidate, computed unless it is known."""
+        if key not in self.values:
+            self.values[key] = compute()
+            if self.path is not None:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                content = {"identity": self.identity, "values": self.values}
+                write_atomic(self.path, json.dumps(content).encode())
+        return self.values[key]
+
+
+def evidence_at(
     learner: "InvariantNetwork",
     widths: Tensor,
     images: Tensor,
     targets: Tensor,
     run: dict[str, Any],
+    order: int = 0,
 ) -> float:
-    """Return the bound on the log evidence after a short training at held half-widths (dim,)."""
+    """Return the log evidence after a training at held half-widths (dim,).
+
+    Args:
+        learner: left as it is.
+        widths: (dim,).
+        images: (N, C, H, W).
+        targets: (N,) or (N, K).
+        run: fields of :class:`symmetries.training.TrainConfig`.
+        order: another number gives another order of the batches.
+    """
     twin = copy.deepcopy(learner)
     twin.network.box.set_half_width(widths)
-    twin.network.box.free.requires_grad_(False)
     share = learner.config.evidence.search_steps
     steps = max(1, round(share * learner.config.training.steps))
-    twin.config = learner.config.replace(steps=steps, draws=1, learn=False)
-    train_learner(twin, images, targets, run)
+    twin.config = learner.config.replace(steps=steps, learn=False)
+    train_learner(twin, images, targets, run, order=order)
     twin.eval()
-    x, y = (part[:COMPARED].to(twin.device) for part in (images, targets))
-    generator = torch.Generator(twin.device).manual_seed(0)
-    evidence, eta = twin.evidence(), twin.eta(twin.config.samples).detach()
-    rows = twin.config.evidence.curvature_rows
-    known = evidence.sampled_posterior(x, eta, twin.outputs, rows, generator)
-    return float(evidence.total(x, y, eta, known))
+    return float(twin.estimated_evidence(images, targets))
 
 
-def line_search(value: Callable[[float], float], bound: float, points: int) -> float:
-    """Return where a function on [0, bound] is highest, by a grid that is refined at the best.
+def line_search(
+    value: Callable[[float, int], float], name: str, bound: float, points: int
+) -> WidthProfile:
+    """Return a function on [0, bound] at the points of a grid that is refined at the best.
+
+    Args:
+        value: of a width, and of the number of the order of batches.
+        name: of the parameter.
+        bound: largest width.
+        points: of the grid, at least 2.
 
     Example:
-        >>> round(line_search(lambda w: -((w - 1.3) ** 2), 3.0, 4), 6)
-        1.3
+        >>> found = line_search(lambda w, order: -((w - 1.3) ** 2), "rotation", 3.0, 4)
+        >>> round(found.best, 6), found.noise
+        (1.3, 0.0)
     """
     spacing = bound / (points - 1)
-    found = {spacing * i: value(spacing * i) for i in range(points)}
+    found = {spacing * i: value(spacing * i, 0) for i in range(points)}
     for _ in range(HALVINGS):
         spacing /= 2
         best = max(found, key=lambda w: found[w])
         for width in (best - spacing, best + spacing):
             if 0 <= width <= bound:
-                found[width] = value(width)
+                found[width] = value(width, 0)
     best = max(found, key=lambda w: found[w])
-    if not best - spacing / 2 > 0 or not best + spacing / 2 < bound:
-        return best
-    near = sorted(found, key=lambda w: abs(w - best))[1:3]
-    left, right = min(near), max(near)
-    if not left < best < right:
-        return best
-    rise, fall = (found[best] - found[side] for side in (left, right))
-    above, below = best - left, right - best
-    # The vertex of the parabola through three points that need not be evenly spaced.
-    top = below**2 * rise - above**2 * fall
-    return best + 0.5 * top / (below * rise + above * fall) if rise + fall > 0 else best
+    again = sorted(found, key=lambda w: abs(w - best))[:3]
+    noise = 0.0
+    if len(again) > 1:
+        others = [value(width, 1) for width in again]
+        noise = difference_noise([found[width] for width in again], others)
+    widths = sorted(found)
+    return WidthProfile(name, bound, widths, [found[width] for width in widths], noise)

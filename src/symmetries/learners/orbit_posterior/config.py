@@ -77,21 +77,21 @@ class Training(Recipe):
     ``steps`` are those of the first round; each further one is as long as all before it together.
 
     Args:
-        rounds: at most.
+        rounds: at most, and one more for groups of six parameters.
         settled: nats; see ``steady``.
         steady: the round that changes the widths of held-out pictures by a smaller share than this,
             and their likelihood by less than ``settled``, is the last.
     """
 
-    steps: int = 2000
+    steps: int = 1000
     batch_size: int = 512
     lr: float = 2e-3
     warmup: float = 0.05
     final: float = 0.01
     clip: float | None = 1.0
     weight_decay: float = 0.05
-    rounds: int = 3
-    settled: float = 0.02
+    rounds: int = 4
+    settled: float = 0.05
     steady: float = 0.03
 
     def __post_init__(self) -> None:
@@ -176,7 +176,7 @@ register_presets(
             bins=72,
             folds=2,
             network=Network(kind="mlp", features=128, dropout=0.1, largest=24),
-            training=Training(steps=900, rounds=2, batch_size=128),
+            training=Training(steps=450, batch_size=128),
             reading=Reading(pictures=768, samples=512),
             views=Views(readings=4),
         ),

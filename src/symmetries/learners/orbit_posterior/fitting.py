@@ -39,6 +39,7 @@ WIDER = 2.0
 FEWEST_STEPS = 600  # of a round; few pictures are overfitted by more
 OVERFITS = 0.7  # of a round: what is best before is followed by no other round
 MOST_TRIES = 4
+MANY_COORDINATES = 6
 Run = Mapping[str, Any]  # fields of TrainConfig
 
 
@@ -95,9 +96,17 @@ def fit_folds(model: "OrbitPosterior", images: Tensor, run: Run) -> History:
             join(history, fit.history)
         for fit in fits[:-1]:
             model.gains[fit.fold], model.rises[fit.fold] = -fit.best, fit.rise
+        model.drifts = _mean_drifts(model, [fit.drift for fit in fits[:-1]])
         outer = outer_mass(model, model.fits[0], images[folds == 0][:LOOKED_AT])
         model.outer = {n: v for n, v in outer.items() if model.chart.reach[n] < model.most(n)}
     return history
+
+
+def _mean_drifts(model: "OrbitPosterior", drifts: list[tuple[float, ...]]) -> dict[str, float]:
+    """What the last round changed of the width of each coordinate, over the fits that say so."""
+    known = [drift for drift in drifts if drift]
+    means = [sum(column) / len(drifts) for column in zip(*known, strict=True)]
+    return dict(zip(model.chart.names, means, strict=False))
 
 
 def _can_share_cores(model: "OrbitPosterior", run: Run) -> bool:
@@ -134,9 +143,15 @@ def _find_reach(
     for attempt in range(MOST_TRIES):
         fit = Fit(model, model.fits[0], 0, rest, run, f"fold0-try{attempt}")
         fit.round()
-        if attempt == MOST_TRIES - 1 or not _widen(model, unseen):
-            break
-        join(history, fit.history)
+        if attempt < MOST_TRIES - 1 and _wider(model, unseen):
+            if not fit.settled:
+                fit.round()  # a network that has learned little takes far moves for likely
+            wider = _wider(model, unseen)
+            if wider:
+                model.rebuild(model.chart.wider(wider))
+                join(history, fit.history)
+                continue
+        break
     return fit, history
 
 
@@ -158,6 +173,7 @@ class Fit:
         best: held-out loss; at first that of the uniform law, which a new network has.
         rise: what the last round brought, unless held-out pictures had been best long before.
         widths: of the held-out pictures after the last round, by coordinate.
+        drift: logarithm of what the last round changed them by; none where it overfits.
         rounds: how many there were.
         settled: whether no other round is needed.
         history: of all rounds.
@@ -172,6 +188,7 @@ class Fit:
     best: float = 0.0
     rise: float = 0.0
     widths: tuple[float, ...] = ()
+    drift: tuple[float, ...] = ()
     rounds: int = 0
     settled: bool = False
     history: History = field(default_factory=History)
@@ -202,12 +219,19 @@ class Fit:
         self.rounds += 1
         self.best = min(self.best, loss)
         before, self.widths = self.widths, ()
-        if not overfits and self.rounds < recipe.rounds:
+        if not overfits and self.most_rounds > 1:
             self.widths = held_out_widths(model, self.network, self.split[1])
         pairs = zip(before, self.widths, strict=False)  # there are none before the second round
-        change = max((abs(math.log(now / old)) for old, now in pairs), default=math.inf)
+        self.drift = tuple(math.log(now / old) for old, now in pairs)
+        change = max(map(abs, self.drift), default=math.inf)
         steady = self.rise < recipe.settled and change < recipe.steady
-        self.settled = overfits or steady or self.rounds == recipe.rounds
+        self.settled = overfits or steady or self.rounds == self.most_rounds
+
+    @property
+    def most_rounds(self) -> int:
+        """One more from six coordinates on: there is more to learn."""
+        many = len(self.model.chart.coordinates) >= MANY_COORDINATES
+        return self.model.config.training.rounds + int(many)
 
     def finish(self) -> None:
         """Train until it has settled."""
@@ -244,7 +268,8 @@ def fit_round(
         whether held-out pictures were explained best long before the end.
     """
     steps = min(recipe.steps, FEWEST_STEPS + len(kept))
-    batch = min(recipe.batch_size, max(16, len(kept) // 2))
+    # Of few pictures half at a time, in a number that 2 to 16 processes share evenly.
+    batch = min(recipe.batch_size, max(16, len(kept) // 2 // 16 * 16))
     recipe = replace(recipe, steps=steps, batch_size=batch)
     out = None if run.get("out") is None else Path(run["out"]) / name
     known = {"group": group_name(model.chart.group), "reach": str(model.chart.reach)}
@@ -301,8 +326,11 @@ def join(history: History, part: History) -> None:
     history.steps_per_second = part.steps_per_second
 
 
-def _widen(model: "OrbitPosterior", images: Tensor) -> bool:
-    """Whether pi had to reach further: then the model is built again with the new reach."""
+def _wider(model: "OrbitPosterior", images: Tensor) -> dict[str, float]:
+    """A larger reach, by name, of coordinates whose moves have to go further; none if all is well.
+
+    Where pictures have no background moves may not go so far that little is left in sight.
+    """
     wider = {}
     outer = outer_mass(model, model.fits[0], images)
     for coordinate in model.chart.coordinates:
@@ -310,8 +338,4 @@ def _widen(model: "OrbitPosterior", images: Tensor) -> bool:
             reach = min(widened(coordinate, WIDER), model.most(coordinate.name))
             if reach > coordinate.reach * 1.01:
                 wider[coordinate.name] = reach
-    rebuilt = model.chart.wider(wider)
-    if not wider or model.would_be_too_small(rebuilt):
-        return False
-    model.rebuild(rebuilt)
-    return True
+    return {} if model.would_be_too_small(model.chart.wider(wider)) else wider

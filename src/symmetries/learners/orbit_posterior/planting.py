@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # Half-widths that are planted, as a share of the reach: of an angle that is 180 degrees.
 NARROW, WIDE = 0.12, 0.4
-SHARE = 0.5  # of the steps of a round
+SHARE, POWER_SHARE = 1.0, 2.0  # of the steps of a first round: of a refit, of the test of power
 INVISIBLE = 0.8  # of the uniform width: data that have nearly everything show no more
 RUN: dict[str, Any] = {"progress": False, "log_every": 10**6}
 
@@ -106,7 +106,8 @@ def plant_and_recover(
 ) -> list[Planted]:
     """Plant a narrow and a wide transformation, all parameters at once, and fit again.
 
-    Each fit starts from the weights of the first fold and takes half a round.
+    Each fit starts from the weights of the first fold and takes as many steps as a
+    first round.
 
     Args:
         model: fitted.
@@ -161,7 +162,7 @@ def power_width(
         u = model.chart.identity(len(images))
         u[:, j] = (torch.rand(len(images), generator=generator) - 0.5) * width / (2 * MASS)
         posed = moved(model, u, posed)
-    sets = _refit(model, posed, unseen.rows, mix(seed, 23), 1.0)[j][unseen.told[j]]
+    sets = _refit(model, posed, unseen.rows, mix(seed, 23), POWER_SHARE)[j][unseen.told[j]]
     return float(sets.widths(MASS).quantile(0.25))
 
 
@@ -170,7 +171,7 @@ def _refit(
 ) -> list[Sets]:
     """Sets (M,) of unseen pictures after a training from where the first fit stands.
 
-    It takes a ``share`` of the steps of a round.
+    It takes a ``share`` of the steps of a first round.
     """
     recipe = model.config.training
     short = replace(recipe, steps=max(1, round(share * recipe.steps)), lr=recipe.lr / 2)

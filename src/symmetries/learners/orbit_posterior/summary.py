@@ -38,6 +38,7 @@ from symmetries.learners.orbit_posterior.verdicts import (
     Verdict,
     uniform_width,
     verdict_of,
+    with_drift,
 )
 
 if TYPE_CHECKING:
@@ -144,7 +145,12 @@ def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> tuple[Orbit
     gaps = _calibration(model, images, seed)
     planted, power = _checked(model, images, lines, found, usable, seed)
     pairs = list(zip(found.reading, lines, strict=True))
-    lines = [with_misses(line, d.coordinate, planted) for d, line in pairs]
+    lines = [
+        with_drift(
+            with_misses(line, d.coordinate, planted), model.drifts.get(d.coordinate.name, 0.0)
+        )
+        for d, line in pairs
+    ]
     parts: list[ParameterSummary] = []
     for density, sets, line in zip(found.reading, found.sets, lines, strict=True):
         coordinate = density.coordinate

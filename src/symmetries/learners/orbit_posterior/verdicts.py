@@ -113,6 +113,16 @@ def _change(
     return math.copysign(max(0.0, abs(change) - chance), change)
 
 
+def with_drift(line: Headline, drift: float) -> Headline:
+    """The interval where training had not settled.
+
+    The last round was as long as all before it together; another one as long may change the
+    width's logarithm as much again.
+    """
+    after = line.width * math.exp(drift)
+    return replace(line, low=min(line.low, after), high=max(line.high, after))
+
+
 def uniform_width(coordinate: Coordinate) -> float:
     """The width of the uniform law: nothing known, or everything allowed."""
     if coordinate.kind == "finite":

@@ -6,7 +6,6 @@ through one fixed window which no move within the reach of pi brings the frame's
 """
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,95 +15,17 @@ from torch import Tensor, nn
 from symmetries.actions.colours import ColourAction
 from symmetries.actions.images import ImageAction
 from symmetries.actions.permute import permute, permutes_pixels
+from symmetries.learners.orbit_posterior.blurring import blur, blur_directed
 from symmetries.learners.orbit_posterior.chart import SHIFTS, STRETCHES, Chart
 from symmetries.learners.orbit_posterior.config import Views
+from symmetries.learners.orbit_posterior.frames import Frame, radii
 from symmetries.learners.orbit_posterior.numbers import Numbers
 from symmetries.ops.affine_inverse import affine_inverse
 from symmetries.ops.warp import warp
 
 LARGEST_CANVAS = 2.0  # sides of the picture
 SMALLEST_WINDOW = 0.4  # radius in half-images
-CONTENT = 0.05  # of the range of values: what differs more from the background is content
-NOISE = 4.0  # standard deviations of the noise around the content
-SELDOM = 0.003  # of the pictures
-SMALLEST_DISC = 0.75  # radius of a round window, in half-images
-FILLED = 0.8  # of the pixels of a round window differ from what is around it
 ROUND_MARGIN = 2.0  # pixels by which the edge of a round window is blurred
-LOOKED_AT = 1024
-MOST_VALUES = 2**25  # of large pictures fewer are looked at
-
-
-@dataclass(frozen=True)
-class Frame:
-    """What surrounds the pictures, found from the data.
-
-    Args:
-        plain: whether there is one background value around the content.
-        fill: that value, or the mean of all values.
-        radius: half-images from the middle that hold the content, where there is a background; else
-            those of the disc that pictures fill: 1 for the whole frame, less for a round window.
-    """
-
-    plain: bool
-    fill: float
-    radius: float
-
-
-@torch.no_grad()
-def find_frame(images: Tensor, fill: float) -> Frame:
-    """The frame of pictures (N, C, H, W) around which an action puts the value ``fill``.
-
-    A disc that is filled by nearly all pictures is a round window: its edge stays when content
-    turns, so that it is no content.
-    """
-    x = images[: max(64, min(LOOKED_AT, MOST_VALUES // images[0].numel()))]
-    low, high = x.aminmax()
-    least = CONTENT * (high - low)
-    distance = radii(x.shape[-2], x.shape[-1], x.device)
-    disc = _find_disc(x, distance, least)
-    if disc is not None:
-        return disc
-    away = (x - fill).abs().amax(1)
-    differs = away > torch.maximum(least, NOISE * _border_noise(x))
-    border = torch.cat((differs[:, (0, -1)].flatten(), differs[:, :, (0, -1)].flatten()))
-    plain = bool(border.float().mean() < 0.1)
-    if not plain:
-        return Frame(False, float(x.mean()), 1.0)
-    return Frame(True, fill, min(max(_farthest(differs, distance), 0.1), math.sqrt(2)))
-
-
-def _border_noise(x: Tensor) -> Tensor:
-    """Standard deviation of noise around the content: of neighbours on the border.
-
-    It is that of differences, over the root of 2, from their median; textures are smoother than
-    what they vary by, and noise is not.
-    """
-    edges = torch.cat((x[..., (0, -1), :].flatten(0, 2), x[..., (0, -1)].mT.flatten(0, 2)))
-    step = edges.diff(dim=-1).abs().median()
-    away = (edges - edges.median()).abs().median()
-    return step / (0.6745 * math.sqrt(2)) if bool(step > away) else step.new_zeros(())
-
-
-def _farthest(differs: Tensor, distance: Tensor) -> float:
-    """Distance from the middle within which pixels differ, but for those of very few pictures."""
-    often = differs.sum(0) > max(2, SELDOM * len(differs))
-    return float(distance[often].max()) if bool(often.any()) else 0.0
-
-
-def _find_disc(x: Tensor, distance: Tensor, least: Tensor) -> Frame | None:
-    """The frame of square pictures in a round window: one value in the corners, a filled disc."""
-    side = x.shape[-1]
-    corners = distance > 1 + 1 / side
-    if x.shape[-2] != side or not bool(corners.any()):
-        return None
-    around = x[..., corners].median()
-    differs = (x - around).abs().amax(1) > least
-    radius = min(_farthest(differs, distance), 1.0)
-    inside = distance < radius - 3 / side
-    if radius < SMALLEST_DISC or bool(differs[:, corners].float().mean() > 0.01):
-        return None
-    filled = bool(differs[:, inside].float().mean() > FILLED)
-    return Frame(False, float(x[..., inside].mean()), radius - 1 / side) if filled else None
 
 
 class View(nn.Module):
@@ -271,51 +192,6 @@ class View(nn.Module):
         return max(0.0, self.frame.radius - shift) * math.exp(-shrunk)
 
 
-def blur(images: Tensor, sigma: Tensor) -> Tensor:
-    """Gaussian blur of pictures (N, C, H, W) by sigma in pixels: (N,), or one for all, (1,)."""
-    height, width = images.shape[-2:]
-    rows = _taps(sigma.to(images.dtype), height)
-    columns = rows if width == height else _taps(sigma.to(images.dtype), width)
-    return rows @ images @ columns.transpose(-1, -2)
-
-
-def blur_directed(
-    images: Tensor, sigma: Tensor, own: float, most: float, stretched: Tensor
-) -> Tensor:
-    """Gaussian blur by the covariances sigma^2 + own (most - stretched), none of them negative.
-
-    Args:
-        images: (N, C, H, W), with room around the content.
-        sigma: (N,) in pixels.
-        own: variance in pixels before a stretch A.
-        most: largest eigenvalue of A A^T that is made up for.
-        stretched: A A^T (N, 2, 2), with y up.
-    """
-    xx, xy, yy = (stretched[:, i, j].float() for i, j in ((0, 0), (0, 1), (1, 1)))
-    mean, half = (xx + yy) / 2, (xx - yy) / 2
-    spread = (half.square() + xy.square()).sqrt().clamp_min(1e-6)
-    short, long = ((most - value).clamp_min(0) for value in (mean + spread, mean - spread))
-    level, slope = (long + short) / 2, (long - short) / (2 * spread)
-    entries = (level - slope * half, -slope * xy, level + slope * half)
-    xx, xy, yy = (own * entry[:, None, None] for entry in entries)
-    more = sigma.float().square()[:, None, None]
-    height, width = images.shape[-2:]
-    fx = torch.fft.rfftfreq(width, device=images.device)[None, None]
-    fy = -torch.fft.fftfreq(height, device=images.device)[None, :, None]  # rows go down
-    power = (xx + more) * fx**2 + 2 * xy * fx * fy + (yy + more) * fy**2
-    spectrum = torch.fft.rfft2(images.float()) * torch.exp(-2 * math.pi**2 * power)[:, None]
-    found: Tensor = torch.fft.irfft2(spectrum, s=(height, width))
-    return found.to(images.dtype)
-
-
-def _taps(sigma: Tensor, size: int) -> Tensor:
-    """Matrices (N, 1, size, size) whose rows are normalised Gaussians around the diagonal."""
-    place = torch.arange(size, device=sigma.device)
-    profile = torch.exp(-0.5 * (place / sigma.clamp_min(0.05)[:, None]).square())
-    taps = profile[:, (place[:, None] - place[None]).abs()]
-    return (taps / taps.sum(-1, keepdim=True))[:, None]
-
-
 def _between(unit: Tensor, turns: bool, side: int) -> Tensor:
     """Random motions (N, 3, 3) that change every pixel: less than a pixel of shift, and a turn."""
     angle = 2 * math.pi * unit[:, 0] * (1.0 if turns else 0.0)
@@ -342,12 +218,6 @@ def _shifts(by: Tensor) -> Tensor:
     found = torch.eye(3, dtype=by.dtype, device=by.device).repeat(len(by), 1, 1)
     found[:, :2, 2] = by
     return found
-
-
-def radii(height: int, width: int, device: torch.device) -> Tensor:
-    """Distance (H, W) of pixel centres from the middle, in halves of the longer side."""
-    x, y = (torch.arange(side, device=device) * 2 + 1 - side for side in (width, height))
-    return torch.hypot(y[:, None].float(), x[None].float()) / max(height, width)
 
 
 def round_window(height: int, width: int, radius: float, margin: float) -> Tensor:

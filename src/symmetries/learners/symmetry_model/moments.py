@@ -1,4 +1,4 @@
-"""Centre and size of a picture's content, which f then need not learn."""
+"""Centre and size of a picture's content, given to f so that it does not have to learn them."""
 
 from typing import Any
 

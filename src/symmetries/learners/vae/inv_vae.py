@@ -125,7 +125,7 @@ class InvVAE(nn.Module):
 
     @torch.no_grad()
     def fit_noise(self, images: Tensor | ImageSet) -> None:
-        r"""S^2 is the mean of l = (x - T_eta mu(z))^2 over images, z ~ q(z | x_hat).
+        r"""Set S^2 to the mean of l = (x - T_eta mu(z))^2 over images, z ~ q(z | x_hat).
 
         eta is f(x) at first, and then drawn as :meth:`bound` does it, with the noise found so far.
         That is the noise of pixels of x. The noise that moves is the one that makes images

@@ -17,7 +17,7 @@ ROUNDS = 8  # to find the noise that moves
 
 
 def squares(model: "InvVAE", images: Tensor, settle: bool) -> Iterator[tuple[Any, Tensor]]:
-    """Elements of images, and the squares (N, C, H, W) of what reconstructions leave of them.
+    """Yield elements of images, and squared residuals (N, C, H, W) of their reconstructions.
 
     Args:
         model: the VAE of prototypes and its symmetry model.
@@ -40,7 +40,7 @@ def squares(model: "InvVAE", images: Tensor, settle: bool) -> Iterator[tuple[Any
 
 
 def set_noise(model: "InvVAE", left: Sequence[tuple[Any, Tensor]]) -> None:
-    """Both noises of a model, from elements and the squares of what is left of their images."""
+    """Set both noises of a model, from elements and the squared residuals of their images."""
     least = model.vae.config.least_noise
     total = torch.stack([part.sum(0) for _, part in left]).sum(0)
     count = sum(len(part) for _, part in left)

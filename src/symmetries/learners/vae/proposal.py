@@ -142,7 +142,7 @@ def propose(
 
 
 def settled(model: "InvVAE", x: Tensor, moves: bool) -> Tensor:
-    """Parameters (N, dim) of images at the prototypes of their mean codes, from f(x) on.
+    """Return parameters (N, dim) that move prototypes of mean codes to images, from f(x) on.
 
     Args:
         model: the VAE of prototypes and its symmetry model.

@@ -1,0 +1,98 @@
+"""The evidence as a function of one half-width: its optimum, and how well it is determined."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from symmetries.learners.base import Summary
+
+# Half of the 95 % quantile of chi-square with one degree of freedom: the drop of a log-likelihood
+# at the ends of an interval.
+DROP = 1.92
+FITTED = 8.0  # nats below the best, up to which a parabola is fitted
+TOLD = 0.25  # longest interval that tells a width, as a share of the parameter's range
+
+
+@dataclass(frozen=True)
+class WidthProfile(Summary):
+    """Log evidence of trained candidates along one half-width.
+
+    Args:
+        name: of the parameter.
+        bound: the largest half-width, in the group's own units.
+        widths: half-widths of the candidates, in increasing order.
+        values: log evidence of each, in nats.
+        noise: standard deviation of a value, apart from what all have in common.
+
+    Example:
+        >>> at = [0.0, 1.0, 2.0, 3.0, 4.0]
+        >>> found = WidthProfile("rotation", 4.0, at, [-(w - 2.2) ** 2 for w in at])
+        >>> round(found.best, 6), [round(end, 1) for end in found.interval]
+        (2.2, [0.8, 3.5])
+    """
+
+    name: str
+    bound: float
+    widths: list[float]
+    values: list[float]
+    noise: float = 0.0
+
+    @property
+    def best(self) -> float:
+        """The top of a parabola through the candidates around the best one.
+
+        All neighbours whose evidence is close take part, the closest most, so that the noise of one
+        candidate moves the answer little.
+        """
+        top = int(np.argmax(self.values))
+        if top in (0, len(self.widths) - 1):  # at a bound there may be a slope
+            return self.widths[top]
+        first, last = top - 1, top + 1
+        close = [value > self.values[top] - FITTED for value in self.values]
+        while first > 0 and close[first - 1]:
+            first -= 1
+        while last < len(close) - 1 and close[last + 1]:
+            last += 1
+        at = np.array(self.widths[first : last + 1])
+        values = np.array(self.values[first : last + 1])
+        weights = np.exp((values - values.max()) / 4).clip(min=1e-2)
+        curve = np.polyfit(at - self.widths[top], values, 2, w=weights)
+        if curve[0] >= 0:
+            return self.widths[top]
+        found = self.widths[top] - curve[1] / (2 * curve[0])
+        return float(np.clip(found, at[0], at[-1]))
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """From the smallest to the largest half-width that explains the labels about as well.
+
+        Evidence at most 1.92 nats below the best, and twice the noise of a difference, counts as
+        about as well; between candidates it is interpolated.
+        """
+        level = max(self.values) - DROP - 2 * 2**0.5 * self.noise
+        points = list(zip(self.widths, self.values, strict=True))
+        inside = [width for width, value in points if value >= level]
+        for (left, one), (right, other) in pairwise(points):
+            if (one >= level) != (other >= level):
+                inside.append(left + (right - left) * (level - one) / (other - one))
+        return min(*inside, self.best), max(*inside, self.best)
+
+    @property
+    def told(self) -> bool:
+        """Whether the interval is short enough to name a half-width."""
+        low, high = self.interval
+        return high - low <= TOLD * self.bound
+
+
+def difference_noise(first: list[float], second: list[float]) -> float:
+    """Return the standard deviation of a value from two trainings of the same candidates.
+
+    What all candidates of a training share, such as a lucky start, does not count.
+
+    Example:
+        >>> difference_noise([1.0, 2.0, 3.0], [5.0, 6.0, 7.0])
+        0.0
+    """
+    change = np.subtract(first, second)
+    return float(change.std(ddof=1) / 2**0.5)

@@ -1,0 +1,113 @@
+"""Networks from images to logits by name: two small ones, and those of torchvision and timm."""
+
+import importlib.util
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from symmetries._validation.checks import check_whole, invalid
+
+NAMES = ("cnn", "resnet")
+
+
+class Residual(nn.Module):
+    """Two convolutions with batch norm, added to their input.
+
+    Args:
+        inputs: channels.
+        outputs: channels.
+        stride: of the first convolution.
+    """
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False),
+            nn.BatchNorm2d(outputs),
+            nn.ReLU(),
+            nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False),
+            nn.BatchNorm2d(outputs),
+        )
+        same = inputs == outputs and stride == 1
+        self.skip = nn.Identity() if same else nn.Conv2d(inputs, outputs, 1, stride, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return features (N, outputs, H / stride, W / stride)."""
+        return F.relu(self.body(x) + self.skip(x))
+
+
+class ThreeColours(nn.Module):
+    """A network of colour images, for grey ones."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the outputs for images (N, 1, H, W)."""
+        outputs: Tensor = self.module(x.expand(-1, 3, -1, -1))
+        return outputs
+
+
+def named_network(name: str, shape: tuple[int, int, int], outputs: int, seed: int = 0) -> nn.Module:
+    """Return a network from images (N, C, H, W) to (N, outputs), with random weights.
+
+    Args:
+        name: "cnn", two or three convolutions of stride 2 and a linear layer; "resnet", three
+            residual blocks of 16, 32 and 64 channels with batch norm; or a model of torchvision or
+            timm, such as "resnet18", if one of them is installed.
+        shape: (C, H, W).
+        outputs: number of classes or of values.
+        seed: of the weights.
+
+    Example:
+        >>> named_network("cnn", (1, 8, 8), 10)(torch.rand(2, 1, 8, 8)).shape
+        torch.Size([2, 10])
+    """
+    check_whole(outputs, "outputs")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        if name == "cnn":
+            return _cnn(shape, outputs)
+        if name == "resnet":
+            return _resnet(shape[0], outputs)
+        return _foreign(name, shape[0], outputs)
+
+
+def _cnn(shape: tuple[int, int, int], outputs: int) -> nn.Module:
+    channels, height, width = shape
+    layers: list[nn.Module] = []
+    for number in range(max(1, min(3, min(height, width).bit_length() - 3))):
+        layers += [nn.Conv2d(channels, 16 * 2**number, 3, 2, 1), nn.ReLU()]
+        channels, height, width = 16 * 2**number, -(-height // 2), -(-width // 2)
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels * height * width, outputs))
+
+
+def _resnet(channels: int, outputs: int) -> nn.Module:
+    first = nn.Sequential(nn.Conv2d(channels, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16))
+    blocks = [Residual(16, 16, 1), Residual(16, 32, 2), Residual(32, 64, 2)]
+    last = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, outputs))
+    return nn.Sequential(first, nn.ReLU(), *blocks, last)
+
+
+def _foreign(name: str, channels: int, outputs: int) -> nn.Module:
+    installed = [part for part in ("torchvision", "timm") if importlib.util.find_spec(part)]
+    tried: Any = None
+    for package in installed:
+        try:
+            if package == "torchvision":
+                from torchvision.models import get_model  # type: ignore[import-not-found]
+
+                found: nn.Module = get_model(name, weights=None, num_classes=outputs)
+                return found if channels == 3 else ThreeColours(found)
+            import timm  # type: ignore[import-not-found]
+
+            found = timm.create_model(name, num_classes=outputs, in_chans=channels)
+            return found
+        except (ValueError, RuntimeError) as error:  # it has no model of that name
+            tried = error
+    got = repr(name) if not installed else f"{name!r}, which {' and '.join(installed)} do not know"
+    remedy = "take one of these" if installed else "install torchvision or timm for other names"
+    raise invalid("network", f"{' or '.join(map(repr, NAMES))}", got, remedy) from tried
