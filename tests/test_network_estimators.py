@@ -96,3 +96,20 @@ def test_named_networks_take_images_of_any_size(name, shape):
     assert network(x).shape == (2, 5)
     assert torch.equal(named_network(name, shape, 5, seed=3).eval()(x), network(x))
     assert not torch.equal(named_network(name, shape, 5, seed=4).eval()(x), network(x))
+
+
+@pytest.mark.parametrize("group", ["translation", "zoom", "hue", "rotation,zoom", "se2"])
+def test_other_groups_have_widths_and_intervals_in_their_own_units(group):
+    rng = np.random.default_rng(0)
+    images, labels = rng.random((40, 3, 8, 8)), np.arange(40) % 2
+    short = CONFIG.replace(steps=4, search=2, samples=2, curvature_rows=40)
+    model = InvariantClassifier(group, network="cnn", network_config=short).fit(images, labels)
+    assert model.predict(images[:3]).shape == (3,)
+    assert len(model.invariance_) == len(model.model_.profiles) == model.model_.group.dim
+    for part in model.invariance_:
+        assert part.interval[0] <= part.half_width + 1e-6
+        assert part.half_width <= part.interval[1] + 1e-6
+    module = model.module()
+    x = torch.from_numpy(images[:4]).float()
+    expected = torch.from_numpy(model.predict_proba(images[:4])).float()
+    torch.testing.assert_close(module(x).softmax(1), expected, atol=1e-4, rtol=1e-3)

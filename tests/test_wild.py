@@ -32,7 +32,7 @@ def test_the_page_is_made_of_the_results(wild):
     cases = [(case.package, case.file) for case in wild.CASES]
     assert stored[: len(cases)] == cases
     assert set(stored[len(cases) :]) <= {(use.package, use.model) for use in wild.USES}
-    assert all(row["audited"] for row in found["rows"])
+    assert all(row["audited"] for row in found["rows"] if "file" in row)
 
 
 def test_the_text_angle_classifier_needs_upright_text(wild):

@@ -69,10 +69,11 @@ def timm_model(name: str) -> nn.Module:
 
 
 def hugging_face_vit() -> nn.Module:
-    """The tiny vision transformer, from a configuration; its output has ``.logits``."""
+    """A small vision transformer, from a configuration; its output has ``.logits``."""
     from transformers import ViTConfig, ViTForImageClassification
 
     sizes = {"hidden_size": 192, "num_attention_heads": 3, "intermediate_size": 768}
+    sizes["num_hidden_layers"] = 3
     return ViTForImageClassification(ViTConfig(num_labels=1000, **sizes))
 
 
@@ -127,9 +128,10 @@ def pitch() -> AuditResult:
     action = SignalAction(Signal("time_scale"), interpolation="bicubic", padding="reflect")
     octave = math.log(2) / 2
     options: dict[str, Any] = {"half_width": octave, "samples": 4, "batch_size": 12}
-    return audit_model(
+    found = audit_model(
         middle, tones(12, RATE // 2), action, output=deeper, progress=False, **options
     )
+    return found.model_copy(update={"units": {"absolute_error": "semitones"}})
 
 
 def _pesto() -> nn.Module:
@@ -152,7 +154,7 @@ USES = [
     Use("sevenn", "SevenNet-0", TURNED, lambda: molecules(sevennet, None)),
     Use("chgnet", "CHGNet 0.3.0", TURNED, lambda: molecules(chgnet, 30.0)),
     Use("pesto-pitch", "mir-1k_g7", "Does the pitch follow a tone that is transposed?", pitch),
-    Use("transformers", "ViT (tiny)", SHIFTED, lambda: network(hugging_face_vit)),
+    Use("transformers", "ViT (3 layers)", SHIFTED, lambda: network(hugging_face_vit)),
     Use("torchvision", "resnet18", SHIFTED, lambda: network(torchvision_resnet)),
     *(
         Use("timm", name, SHIFTED, lambda name=name: network(lambda: timm_model(name)))

@@ -104,14 +104,15 @@ def row(case: Case, folder: Path) -> dict[str, Any]:
     )
 
 
-def used(use: Use) -> dict[str, Any] | None:
-    """What was found for a model of a package; None if it cannot be imported here."""
+def used(use: Use) -> dict[str, Any]:
+    """What was found for a model of a package, or why it cannot be imported here."""
     start = time.perf_counter()
     try:
         result = use.audit()
     except (ImportError, OSError, RuntimeError) as error:
-        sys.stdout.write(f"{use.package}: {type(error).__name__}: {error}\n")
-        return None
+        why = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
+        shown = {"package": use.package, "model": use.model, "question": use.question}
+        return shown | {"licence": "not looked up", "audited": False, "error": f"not run: {why}"}
     version = importlib.metadata.version(use.package)
     shown = {"package": f"{use.package} {version}", "model": use.model, "question": use.question}
     shown |= {"licence": licence(use.package), "output": result.output}
@@ -160,10 +161,10 @@ def main() -> None:
         if asked.only is not None and case.package not in asked.only:
             continue
         found = row(case, asked.folder) if isinstance(case, Case) else used(case)
-        if found is not None:
+        sys.stdout.write(json.dumps(found) + "\n")
+        sys.stdout.flush()
+        if found["audited"] or isinstance(case, Case) or not known.get(key, {}).get("audited"):
             known[key] = found
-            sys.stdout.write(json.dumps(found) + "\n")
-            sys.stdout.flush()
     rows = [known[key] for key in keys if key in known]
     found = {"command": "make wild", "seed": 0, "rows": rows}
     RESULTS.write_text(json.dumps(found, indent=2) + "\n")

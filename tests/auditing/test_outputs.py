@@ -178,7 +178,7 @@ def test_keypoints_are_pixels_and_move_along(size):
     found = quick(fixed, x, "flip_x", "points").measures
     expected = abs((size[1] - 1 - 2) - 2)  # the mirrored column, against the same column
     assert found["absolute_error"].mean == pytest.approx(expected)
-    assert found["relative_error"].mean == pytest.approx(expected / max(size))
+    assert found["error_of_side"].mean == pytest.approx(expected / max(size))
     stays = quick(lambda x: brightest(x[:, :1]), x.expand(-1, 3, -1, -1), "hue", "points")
     assert stays.measures["absolute_error"].mean == 0
 

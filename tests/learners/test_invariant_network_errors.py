@@ -68,9 +68,30 @@ class Branching(nn.Module):
         return self.last(x.flatten(1) if float(x.sum()) > -1e9 else -x.flatten(1))
 
 
-def test_a_network_that_branches_on_values_is_refused():
+def test_a_network_that_branches_on_values_is_differentiated_one_example_at_a_time():
     model = InvariantNetwork(Branching(), "rotation", SHAPE, "quick")
-    with pytest.raises(ValueError, match="a network that torch"):
+    plain = InvariantNetwork(nn.Sequential(nn.Flatten(), model.module.last), "rotation", SHAPE)
+    x, eta = pictures(5), torch.linspace(-1, 1, 3)[:, None]
+    with pytest.warns(RuntimeWarning, match="one backward pass for each row"):
+        (rows,) = model.evidence().rows(x, eta)
+    (expected,) = plain.evidence().rows(x, eta)
+    torch.testing.assert_close(rows, expected)
+    mixed = torch.randn(5, 2, 3)
+    (rows,) = model.evidence().rows(x, eta, mixed)  # and without another warning
+    (expected,) = plain.evidence().rows(x, eta, mixed)
+    torch.testing.assert_close(rows, expected)
+
+
+class Detached(Branching):
+    """Hides its weights from autograd."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x).detach()
+
+
+def test_a_network_without_derivatives_is_refused():
+    model = InvariantNetwork(Detached(), "rotation", SHAPE, "quick")
+    with pytest.raises(ValueError, match="a network that torch can differentiate"):
         model.evidence().posterior(pictures(2), torch.zeros(1, 1))
 
 

@@ -18,9 +18,9 @@ def point_errors(moves: Moves, element: Any, still: Tensor, moved: Tensor, x: Te
     """Distances (N,) of positions from where they should have moved: mean, largest, relative.
 
     Keypoints of images are (x, y) in pixels, y down, and (0, 0) is the centre of the first pixel.
-    Those that leave the frame do not count, unless all of an example do; the relative error is of
-    the longer side. Other points are compared as they are, relative to their distance from their
-    mean.
+    Those that leave the frame do not count, unless all of an example do; "error_of_side" is the
+    share of the longer side. Other points are compared as they are, relative to their distance from
+    their mean.
 
     Args:
         moves: the elements.
@@ -64,11 +64,11 @@ def _distances(expected: Tensor, found: Tensor, moves: Moves, x: Tensor) -> Erro
         inside = ((a >= -0.5) & (a <= ends)).all(-1)
         inside |= ~inside.any(1, keepdim=True)
         mean = (length * inside).sum(1) / inside.sum(1)
-        largest, size = (length * inside).amax(1), mean.new_tensor(float(max(x.shape[-2:])))
-    else:
-        mean, largest = length.mean(1), length.amax(1)
-        away = torch.linalg.vector_norm(a - a.mean(1, keepdim=True), dim=-1).mean(1)
-        size = torch.where(away > 0, away, torch.linalg.vector_norm(a, dim=-1).mean(1))
-    tiny = torch.finfo(a.dtype).tiny
-    relative = mean / size.clamp_min(tiny)
+        of_side = mean / max(x.shape[-2:])
+        largest = (length * inside).amax(1)
+        return {"absolute_error": mean, "largest_error": largest, "error_of_side": of_side}
+    mean, largest = length.mean(1), length.amax(1)
+    away = torch.linalg.vector_norm(a - a.mean(1, keepdim=True), dim=-1).mean(1)
+    size = torch.where(away > 0, away, torch.linalg.vector_norm(a, dim=-1).mean(1))
+    relative = mean / size.clamp_min(torch.finfo(a.dtype).tiny)
     return {"absolute_error": mean, "largest_error": largest, "relative_error": relative}

@@ -336,9 +336,7 @@ def _attribute(part: Any) -> Any:  # noqa: ANN401 - protobuf
     value = onnx.helper.get_attribute_value(part)
     if isinstance(value, onnx.TensorProto):
         return _tensor(value)
-    if isinstance(value, int | float | bytes):
-        return value
-    if isinstance(value, onnx.GraphProto):
+    if isinstance(value, int | float | bytes | onnx.GraphProto):
         return value
     return list(value)
 

@@ -180,6 +180,8 @@ def audit_model(
 
         found = summarise_outputs(over(part, len(x)), level)
         about |= {"measures": found, "saliency_similarity": None, "sensitivity": None}
+        if images and kind == "points":
+            about["units"] = {"absolute_error": "pixels", "largest_error": "pixels"}
         about["notes"] = (ONE_THING,) if says_one_thing(model, x, law) else ()
         about["notes"] += (DIRECTIONS,) if images and kind == "vector" else ()
     else:

@@ -120,7 +120,8 @@ def table(result: "FitResult") -> Table:
     if result.plain_accuracy is not None:
         shown.add_row("  without transformations", f"{100 * result.plain_accuracy:.1f} %")
     if result.elbo is not None:
-        shown.add_row("ELBO per example", f"{result.elbo:.3f}")
+        name = "ELBO" if result.network is None else "log evidence"
+        shown.add_row(f"{name} per example", f"{result.elbo:.3f}")
     for row in result.relaxation:
         shown.add_row(f"{escape(row.layer)} relaxed in {row.coordinate}", f"{row.value:.3f}")
     for part in result.invariance if result.method == "invariant" else ():

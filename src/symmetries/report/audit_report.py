@@ -44,7 +44,7 @@ def audit_page(result: AuditResult) -> Page:
     if result.data is not None and result.run is not None:
         settings |= run_settings(result.data, result.run, result.group)
     return Page(
-        title=f"Is it invariant to {title(result.group).replace(',', ', ')}?",
+        title=f"Is it {_law(result)} to {title(result.group).replace(',', ', ')}?",
         lede=verdict(result),
         note=" ".join(
             [
@@ -67,6 +67,11 @@ def audit_page(result: AuditResult) -> Page:
         settings=settings,
         rerun="" if result.run is None else result.run.command,
     )
+
+
+def _law(result: AuditResult) -> str:
+    moving = ("map", "boxes", "points", "vector", "energy", "own")
+    return "equivariant" if result.output in moving else "invariant"
 
 
 def _picture_sections(pictures: AuditPictures, labelled: bool) -> list[Section]:

@@ -26,6 +26,7 @@ OUTPUTS = {
     "overlap": "overlap of the partners",
     "absolute_error": "error, in units of the output",
     "largest_error": "largest error of a vector or point, in its units",
+    "error_of_side": "error, as a share of the longer side",
     "error_of_spread": "error, as a share of the spread over the examples",
     "edit_distance": "edit distance, by length",
     "energy_error": "error of the energy",

@@ -99,7 +99,8 @@ def fit_page(result: FitResult) -> Page:
     """The page for a classifier; a result that was read from a file has no pictures."""
     pictures: FitPictures | None = result.pictures
     low, high = (100 * end for end in result.accuracy_interval)
-    bound = "" if result.elbo is None else f" Evidence lower bound: {result.elbo:.3f} nats each."
+    kind = "Evidence lower bound" if result.network is None else "Log evidence (Laplace)"
+    bound = "" if result.elbo is None else f" {kind}: {result.elbo:.3f} nats each."
     answers = [
         Answer(
             f"invariant to {title(p.name)}",

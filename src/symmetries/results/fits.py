@@ -97,7 +97,8 @@ class FitResult(ShownResult):
         examples: number of test examples.
         accuracy: share of the test examples that is classified correctly.
         accuracy_interval: ends of its 95 % interval.
-        elbo: evidence lower bound per training example, in nats; None for relaxed networks.
+        elbo: evidence lower bound per training example, in nats; with ``network`` the Laplace
+            approximation of the log evidence; None for relaxed networks.
         log_likelihood: of the test labels, per example.
         invariance: learned half-widths; empty for relaxed networks.
         relaxation: by layer, of relaxed networks.

@@ -1,5 +1,6 @@
 """Derivatives of the outputs of an averaged network with respect to its weights."""
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -12,6 +13,7 @@ from symmetries._validation.checks import invalid
 
 Weights = dict[str, Tensor]
 TORCH_ERRORS = (RuntimeError, NotImplementedError)
+ONE_BY_ONE = "_symmetries_one_by_one"  # set on a module whose examples are differentiated in turn
 
 
 def trained(module: nn.Module) -> Weights:
@@ -57,12 +59,48 @@ def jacobian_rows(
         return rows if mixture is None else mixture @ rows
 
     axes = (None, 0, None if mixed is None else 0)
-    try:
-        with plain_attention():
-            found = vmap(jacrev(of_one), axes, randomness="error")(weights, views, mixed)
-    except TORCH_ERRORS as error:
-        raise not_differentiable(error) from error
-    return torch.cat([part.flatten(2) for part in found.values()], 2).flatten(0, 1)
+    with plain_attention():
+        if not getattr(module, ONE_BY_ONE, False):
+            try:
+                found = vmap(jacrev(of_one), axes, randomness="error")(weights, views, mixed)
+                return torch.cat([part.flatten(2) for part in found.values()], 2).flatten(0, 1)
+            except TORCH_ERRORS as error:
+                if type(error) not in TORCH_ERRORS:  # such as one of memory, which explains itself
+                    raise
+                problem = error
+                rows = _one_by_one(of_one, weights, views, mixed, problem)
+            warnings.warn(_slow(problem), RuntimeWarning, stacklevel=2)
+            setattr(module, ONE_BY_ONE, True)
+            return rows
+        return _one_by_one(of_one, weights, views, mixed)
+
+
+def _one_by_one(
+    of_one: Callable[[Weights, Tensor, Tensor | None], Tensor],
+    weights: Weights,
+    views: Tensor,
+    mixed: Tensor | None,
+    problem: Exception | None = None,
+) -> Tensor:
+    """Return the same rows by one backward pass for each, for networks that vmap cannot follow."""
+    leaves = {name: value.detach().requires_grad_() for name, value in weights.items()}
+    found = []
+    for n in range(len(views)):
+        try:
+            with torch.enable_grad():
+                rows = of_one(leaves, views[n], None if mixed is None else mixed[n])
+                found += [pulled_back(row, leaves, torch.ones_like(row)).detach() for row in rows]
+        except TORCH_ERRORS as error:
+            raise not_differentiable(error) from problem or error
+    return torch.stack(found)
+
+
+def _slow(error: Exception) -> str:
+    said = str(error).strip().partition("\n")[0]
+    return (
+        f"module: torch.func cannot vectorise it ({said}); its curvature is computed by one "
+        "backward pass for each row, which is slow: avoid changes in place and branches on values"
+    )
 
 
 def pulled_back(outputs: Tensor, weights: Weights, cotangents: Tensor) -> Tensor:
@@ -99,5 +137,5 @@ def not_differentiable(error: Exception) -> Exception:
     if type(error) not in TORCH_ERRORS:  # such as one of memory, which explains itself
         return error
     got = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
-    remedy = "avoid changes in place, branches on values and noise in eval mode"
-    return invalid("module", "a network that torch.func can differentiate", got, remedy)
+    remedy = "avoid changes in place of weights, detached parts and noise in eval mode"
+    return invalid("module", "a network that torch can differentiate", got, remedy)
