@@ -40,9 +40,17 @@ def record(name: str, rows: Sequence[Mapping[str, Any]], *, part: bool = False) 
 
 
 def environment() -> dict[str, Any]:
-    """Commit, device, versions and threads of this run."""
+    """Command, commit, device, versions and threads of this run.
+
+    The command names folders of this machine by their last part only.
+    """
+    known = provenance("cuda" if torch.cuda.is_available() else "cpu")
+    words = known["command"].split(" ")
+    folders = [word.startswith("/") and not word.endswith("/") for word in words]
+    pairs = zip(words, folders, strict=True)
     return {
-        **provenance("cuda" if torch.cuda.is_available() else "cpu"),
+        **known,
+        "command": " ".join(Path(word).name if folder else word for word, folder in pairs),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "versions": versions(*PACKAGES),

@@ -60,26 +60,16 @@ def main() -> None:
     run(options.method, cells, digest, *how)
 
 
-def made_by() -> dict[str, Any]:
-    """Command, commit, device and versions; folders of this machine by their last name only."""
-    known = environment()
-    words = known["command"].split(" ")
-    folders = [word.startswith("/") and not word.endswith("/") for word in words]
-    pairs = zip(words, folders, strict=True)
-    known["command"] = " ".join(Path(word).name if folder else word for word, folder in pairs)
-    return known
-
-
 def begin(name: str, digest: str, out: Path) -> Results:
     """The results so far, with an entry for this run."""
     if not out.exists():
-        return Results(method=name, design=digest, runs=(made_by(),))
+        return Results(method=name, design=digest, runs=(environment(),))
     so_far = Results.load(out)
     for field, expected in (("method", name), ("design", digest)):
         if getattr(so_far, field) != expected:
             got = getattr(so_far, field)
             raise ValueError(f"{out}: {field}: expected {expected}, got {got}; use another --out")
-    return replace(so_far, runs=(*so_far.runs, made_by()))
+    return replace(so_far, runs=(*so_far.runs, environment()))
 
 
 def run(

@@ -1,6 +1,6 @@
 """Planted changes of streams of pictures: alarm, name, size, delay; and false alarms.
 
-``python benchmarks/watch/run.py digits`` (a name or a folder of data, any grey or colour pictures)
+``python -m benchmarks.watch.run digits`` (a name or a folder of data, any grey or colour pictures)
 splits the pictures into a reference and streams, plants a change into each stream at a known time
 by code of Pillow, not of this package, and counts. ``--streams`` per change; results go to
 benchmarks/watch/results.json, with the commit and the machine. False alarms are counted on streams
@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.common import environment
 from PIL import Image, ImageFilter
 from torch import Tensor
 
-from symmetries._utils.provenance import provenance
 from symmetries.data import load
 from symmetries.monitoring import ExchangeabilityTest, Watcher
 from symmetries.monitoring.watcher import _bins
@@ -170,7 +170,7 @@ def main() -> None:
         "streams": len(rows),
         "false alarms": null,
         "rows": rows,
-        "run": provenance("cpu"),
+        "run": environment(),
     }
     FILE.write_text(json.dumps(stored, indent=1) + "\n")
     print({k: v for k, v in stored[options.data].items() if k not in ("rows", "run")})

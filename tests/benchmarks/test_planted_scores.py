@@ -235,7 +235,7 @@ def test_files_of_one_method_are_joined_and_rows_keep_their_runs():
 
 def test_stored_commands_name_no_folder_of_a_machine(monkeypatch):
     monkeypatch.setattr("sys.argv", ["run.py", "--data", "/some/where/data", "--cells", "/hue/"])
-    assert run.made_by()["command"] == "run.py --data data --cells /hue/"
+    assert run.environment()["command"] == "run.py --data data --cells /hue/"
 
 
 def test_an_answer_without_a_parameter_fails_its_cell_only():
