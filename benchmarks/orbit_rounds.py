@@ -21,13 +21,13 @@ from symmetries.actions import ImageAction
 from symmetries.groups import parse_group
 from symmetries.learners.orbit_posterior import OrbitConfig, OrbitPosterior
 from symmetries.learners.orbit_posterior.calibrating import read_sets
-from symmetries.learners.orbit_posterior.fitting import Fit, _widen, fit_round, shrunk
+from symmetries.learners.orbit_posterior.fitting import Fit, _find_reach, fit_round, shrunk
+from symmetries.learners.orbit_posterior.frames import find_frame
 from symmetries.learners.orbit_posterior.verdicts import told
-from symmetries.learners.orbit_posterior.views import find_frame
 from symmetries.training.step import mix
 
 PLANS = {
-    "growing": (450, 450, 900, 1800, 3600),
+    "growing": (450, 450, 900, 1800),
     "equal": (900, 900, 900),
 }
 # Content, pixels, pictures, half-widths planted, group.
@@ -75,10 +75,7 @@ def measure(name: str, plan: str, preset: str, device: str, folder: str | None) 
     folds = model.folds(len(small))
     rest, unseen = small[folds != 0], small[folds == 0][:512]
     run = {"device": device, "progress": False}
-    for attempt in range(3):  # find the reach of pi
-        Fit(model, model.fits[0], 0, rest, run, "reach").round()
-        if attempt == 2 or not _widen(model, unseen):
-            break
+    _find_reach(model, small, folds, run)
     model.rebuild(model.chart)
     fit = Fit(model, model.fits[0], 0, rest, run, "rounds")
     rows: list[Any] = []

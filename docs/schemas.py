@@ -15,12 +15,14 @@ from symmetries.results import (
     Result,
     SweepResult,
     SymmetryResult,
+    WatchResult,
 )
 
 FOLDER = Path(__file__).parent / "schemas"
 KINDS: tuple[type[Result], ...] = (
     *(SymmetryResult, FitResult, AuditResult, OrbitResult, SweepResult, GeneratorResult),
     AugmentResult,
+    WatchResult,
 )
 
 

@@ -89,7 +89,7 @@ SETS = ("cifar100", "cifar10")
 QUEUES: dict[str, tuple[tuple[Job, ...], ...]] = {
     "rows": (
         (symmetry("mnist-affine", 0, 300.0),),
-        (joint(0, "0 180 90 15", 200.0),),
+        (joint(0, "0 180 45 90 15", 200.0),),
         (
             widths("blurred", "blurred", "0"),
             widths("long", "long --tags 'crossed families'", "0", 300.0),

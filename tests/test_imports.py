@@ -30,12 +30,13 @@ ALLOWED = {
     "training": GROUND | {"data", "results"},
     "nn": ALGEBRA,
     "results": set(),
+    "monitoring": ALGEBRA | {"data", "training"},
     "report": {"results"},
     "learners": MODELS - {"learners"} | {"report"},
     "estimators": MODELS,
-    "analysis": MODELS | {"estimators"},
+    "analysis": MODELS | {"estimators", "monitoring"},
     "sweeps": MODELS,
-    "cli": MODELS | {"analysis", "estimators", "report", "sweeps"},
+    "cli": MODELS | {"analysis", "estimators", "monitoring", "report", "sweeps"},
 }
 
 # These stand beside the groups, not on them.

@@ -1,5 +1,7 @@
 """Learned groups are stored as text, read from files, and used by the rest of the library."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -93,3 +95,16 @@ def test_a_classifier_with_a_learned_group_is_stored_and_loaded(circle, tmp_path
     np.testing.assert_allclose(
         again.predict_proba(pictures), model.predict_proba(pictures), atol=1e-6
     )
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [[[1]], [[0, 1, 2], [0]], [[0] * 3] * 3, [[1e308] * 3] * 3, [[]], [], [[0, 1], [1, 0], [1, 1]]],
+)
+def test_forged_matrices_are_refused_in_our_words(circle, tmp_path, matrix):
+    content = json.loads(circle[1].read_text())
+    del content["sha256"]
+    content["generators"][0]["matrix"] = matrix
+    (tmp_path / "g.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="path: expected square matrices of one size"):
+        group_or_file(str(tmp_path / "g.json"))

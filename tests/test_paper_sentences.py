@@ -188,3 +188,41 @@ def test_pages_begin_with_one_screen(paper):
         part for part in ("## Figures", "## Deviations", "## Not run") if part not in text
     ] == []
     assert "| setting | paper | ours | effect |" in text
+
+
+def test_short_rows_of_translations():
+    """Distances to the paper of the rows with 12 epochs."""
+    paper = "relaxed-equivariance"
+    expected = json.loads((PAPERS / paper / "expected.json").read_text())["table3"]
+    lines = {(t["model"].split()[0], t["penalty"]): t for t in expected if t["rotations"] == 1}
+    gaps = {False: [], True: []}
+    for row in results(paper)["cifar"]["rows"]:
+        if row["rotations"] == 1 and row["epochs"] == 12 and not row["validation"]:
+            line = lines[row["mode"], row["penalty"]]
+            said = line[row["data"] + "_augmented" * row["augment"]][0]
+            gaps[row["augment"]].append(said - row["accuracy"])
+    low, high = min(gaps[False]), max(gaps[False])
+    one, two = sorted(gaps[True])
+    has(
+        paper,
+        f"{low:.1f} to {high:.1f} points below the paper without augmentation, "
+        f"and {one:.0f} and {two:.0f} with it",
+    )
+
+
+def test_both_stages_of_the_published_objective():
+    paper = "symmetry-model"
+    (row,) = [r for r in results(paper)["published"] if "summary" in r]
+    width = {part["name"]: part["width90"] for part in row["summary"]}
+    full = [
+        r
+        for r in results(paper)["runs"]
+        if (r["task"], r["added"], r["seed"]) == ("mnist-affine", 0, 0)
+        and r["stages"]["inference"]["steps"] == 60_000
+    ]
+    ours = {part["name"]: part["width90"] for part in full[0]["summary"]}
+    has(
+        paper,
+        f"rotations of {width['rotation']:.0f} degrees (ours {ours['rotation']:.0f}), "
+        f"scales {width['scale_x']:.1f} (ours {ours['scale_x']:.1f})",
+    )

@@ -123,6 +123,7 @@ def tables(folder: Path = RESULTS) -> str:
         wrong = [one for one in scores if one.outcome in OUTCOMES[2:]]
         if wrong:
             parts.append(f"### Wrong cells, {name}\n\n{by_cell(results, wrong, cells)}")
+    small = [one for one in small if one[2]]
     parts.append(f"### The small version\n\n{summary(small)}")
     for name, results, scores in small:
         parts.append(f"### Small cells, {name}\n\n{by_cell(results, scores, cells)}")

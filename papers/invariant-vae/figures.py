@@ -29,7 +29,7 @@ def draw(folder: Path) -> list[Path]:
         if part in ("rotation", "affine", "learned"):
             written.append(_joint(arrays, path))
             if part == "rotation":
-                angles.setdefault(rest[0], {})[float(rest[-1])] = arrays
+                angles.setdefault(rest[0], {}).setdefault(float(rest[1]), arrays)  # one seed
         elif part == "figure9":
             written.append(_new_images(arrays, path))
     most = max(angles.values(), key=len, default={})  # with the same number of steps

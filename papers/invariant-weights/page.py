@@ -55,6 +55,7 @@ class Page(Long):
         return {
             "planted": self.planted(),
             "screen": self.screen(),
+            "sharp": self.screen("32 random, learned prior"),
             "by-samples": self.by_samples(),
             "identified": self.identified(),
             "goals": self.goals(),

@@ -33,9 +33,10 @@ class Sampled(Widths):
         """How the rows of the first screen were made: the paper's way where it was run."""
         return next(name for name, (table, *_) in WAYS.items() if table in self.tables)
 
-    def screen(self) -> str:
+    def screen(self, way: str = "") -> str:
         """Tables 1 and 4 in the paper's layout: paper, ours ± standard deviation (seeds)."""
-        table, learned, fixed = WAYS[self.way()]
+        way = way or self.way()
+        table, learned, fixed = WAYS[way]
         body = []
         for row in [f"{kind} {a}" for kind in ("fixed", "learned from") for a in STARTS]:
             tag, line = fixed if row.startswith("fixed") else learned, [row]
@@ -48,7 +49,7 @@ class Sampled(Widths):
         head = ["width"]
         for short in SETS.values():
             head += [f"{short}: ELBO", "accuracy †"]
-        return f"Made with {self.way()}.\n\n" + self.table(head, body)
+        return f"Made with {way}.\n\n" + self.table(head, body)
 
     def planted(self) -> str:
         """Learned widths beside the planted ones, by sampling and prior."""

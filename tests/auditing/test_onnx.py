@@ -11,6 +11,7 @@ from torch import nn
 
 from symmetries.analysis import audit
 from symmetries.auditing import audit_model, layer_contributions
+from symmetries.auditing.onnx_check import constant_inputs, parse_inputs
 from symmetries.auditing.onnx_graph import OnnxGraph, OnnxSession, load_onnx
 from symmetries.auditing.onnx_operators import OPERATORS
 from symmetries.groups import Cyclic
@@ -512,3 +513,21 @@ def test_signals(tmp_path):
     model, problem = load_onnx(path, torch.rand(3, 20))
     assert problem is None
     torch.testing.assert_close(model(torch.ones(2, 20)), torch.ones(2, 20).tanh())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("k=2,k=3", "each name once"), ("k", "NAME=NUMBER"), ("", "NAME=NUMBER")],
+)
+def test_inputs_that_are_not_clear_are_refused(text, said):
+    with pytest.raises(ValueError, match=said):
+        parse_inputs(text)
+
+
+@pytest.mark.parametrize("value", [2.5, float("nan"), float("inf"), 1e30, -1e30])
+def test_an_input_of_whole_numbers_takes_no_others(value):
+    declared = [helper.make_tensor_value_info("k", TensorProto.INT64, [1])]
+    graph = helper.make_graph([], "graph", declared, [])
+    with pytest.raises(ValueError, match="a whole number of type int64"):
+        constant_inputs(graph, {"k": value})
+    assert constant_inputs(graph, {"k": 2.0})[0]["k"].tolist() == [2]

@@ -4,7 +4,7 @@ import pytest
 import torch
 from benchmarks.planted.leaks import ALLOWED, CASES, Case, gain, pictures, table
 
-from symmetries.learners.orbit_posterior.views import Frame
+from symmetries.learners.orbit_posterior.frames import Frame
 
 VIEWS = "symmetries.learners.orbit_posterior.views"
 FIND = "symmetries.learners.orbit_posterior.model.find_frame"

@@ -5,8 +5,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from benchmarks.planted import design
+import torch
+from benchmarks.planted import design, development
 from benchmarks.planted.contents import CONTENTS
+from benchmarks.planted.planting import draw_planted
 from benchmarks.planted.truth import (
     BINS,
     Natural,
@@ -15,8 +17,10 @@ from benchmarks.planted.truth import (
     own_width,
     shown_width,
     verdict,
+    width90,
 )
 
+EVERYTHING = (round(math.pi, 6), 0.5)  # full turns, and half of the pictures mirrored
 DIGEST = "2207b147f4cea23603b138d30ded0c1eb6eeea36b3e1acbb3bb956255c69d4aa"
 
 
@@ -118,3 +122,26 @@ def test_verdicts_have_the_thresholds_of_the_library():
     assert [verdict("shift_x", w, 32) for w in (0.4, 0.6)] == ["absent", "partial"]
     assert [verdict("zoom", w, 32) for w in (1.02, 1.04)] == ["absent", "partial"]
     assert shown_width("shift_x", own_width("shift_x", 3.0, 28), 28) == pytest.approx(3.0)
+
+
+def test_the_development_set_shares_no_cell_and_no_content_with_the_design(whole):
+    cells = development.cells()[0]
+    assert len(cells) == len({cell["id"] for cell in cells}) > 100
+    assert not {cell["content"] for cell in cells} & {cell["content"] for cell in whole["cells"]}
+    assert not {cell["seed"] for cell in cells} & {cell["seed"] for cell in whole["cells"]}
+    assert not {cell["count"] for cell in cells} & set(design.COUNTS)
+    uniform = [cell for cell in cells if cell["law"] == "uniform"]
+    widths = [
+        {(n, round(h, 3)) for c in some for n, h in c["planted"].items() if h not in EVERYTHING}
+        for some in (uniform, whole["cells"])
+    ]
+    assert not widths[0] & widths[1]
+
+
+@pytest.mark.parametrize(
+    ("law", "width"), [("uniform", 1.8), ("normal", 2.0), ("one-sided", 0.9), ("two modes", 0.9)]
+)
+def test_laws_have_the_widths_that_are_expected_of_them(law, width):
+    drawn = draw_planted({"zoom": 1.0}, 200_000, torch.Generator().manual_seed(0), law)["zoom"]
+    counts = torch.histc(drawn, 400, -4, 4).double()
+    assert width90((counts / counts.sum()).numpy(), 8 / 400) == pytest.approx(width, rel=0.05)

@@ -18,8 +18,9 @@ from symmetries.learners.orbit_posterior.canonical import (
 )
 from symmetries.learners.orbit_posterior.chart import Chart
 from symmetries.learners.orbit_posterior.config import Views
+from symmetries.learners.orbit_posterior.frames import Frame, find_frame
 from symmetries.learners.orbit_posterior.numbers import picture_numbers
-from symmetries.learners.orbit_posterior.views import Frame, View, find_frame
+from symmetries.learners.orbit_posterior.views import View
 
 AFFINE = Affine2("rotation", "shift_x", "shift_y", "scale_x", "scale_y", "shear")
 

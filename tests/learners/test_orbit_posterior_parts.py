@@ -24,6 +24,7 @@ from symmetries.learners.orbit_posterior.calibrating import (
 )
 from symmetries.learners.orbit_posterior.chart import Chart
 from symmetries.learners.orbit_posterior.crossing import in_parts, wider_pictures
+from symmetries.learners.orbit_posterior.frames import Frame, find_frame, radii
 from symmetries.learners.orbit_posterior.heads import Histograms
 from symmetries.learners.orbit_posterior.numbers import RowNumbers
 from symmetries.learners.orbit_posterior.planting import Planted, with_misses
@@ -42,13 +43,7 @@ from symmetries.learners.orbit_posterior.verdicts import (
     verdict_of,
     with_drift,
 )
-from symmetries.learners.orbit_posterior.views import (
-    Frame,
-    View,
-    centre_of_mass,
-    find_frame,
-    radii,
-)
+from symmetries.learners.orbit_posterior.views import View, centre_of_mass
 from symmetries.ops.affine_inverse import affine_inverse
 from symmetries.training import Step
 

@@ -139,6 +139,8 @@ def test_a_standard_output_that_takes_nothing(spawn, words):
         (["data", "describe", "digits", "--resize", "999999999999"], 3),
         (["data", "describe", "digits", "--resize", "9" * 5000], 3),
         (["orbit", "digits", "--group", "c" + "9" * 5000, "--out", "out"], 3),
+        (["orbit", "digits", "--group", "c99999999", "--out", "out"], 3),
+        (["audit", "x:y", "digits", "--group", "d99999999", "--out", "out"], 3),
         (["data", "describe", "x" * 300], 3),
         (["audit", "x" * 300, "digits", "--out", "out"], 3),
         (["augment", "x" * 300, "digits", "--out", "out.npz"], 3),
@@ -178,3 +180,9 @@ def test_paths_of_any_length_end_in_one_short_line(run, tmp_path, words, code):
     assert "Errno" not in done.output
     assert "report this" not in done.output
     assert len(done.output) < 1000
+
+
+def test_colons_in_names_stay_what_they_are(run):
+    """Rich shows a sign in place of :b:, unless it is told not to."""
+    assert "'a:b:c'" in run("data", "describe", "a:b:c").output
+    assert "'a:b:c'" in run("audit", "a:b:c", "digits").output

@@ -3,12 +3,14 @@
 import csv
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 
+from symmetries import generators
 from symmetries.analysis.tables import read_table
 from symmetries.auditing.onnx_operators import OPERATORS
 from symmetries.results import GeneratorResult
@@ -43,7 +45,9 @@ def test_a_table_takes_twice_its_numbers_and_not_their_text(tmp_path):
         stream.write(",".join("abcdefgh") + "\n" + "10,11,10,11,10,11,10,11\n" * 150_000)
     code = """
 import sys
+import time
 from pathlib import Path
+from symmetries import generators
 from symmetries.analysis.tables import read_table
 def peak():
     lines = Path("/proc/self/status").read_text().splitlines()
@@ -170,3 +174,45 @@ def test_a_wrong_conversion_is_found_before_generators_are_sought(
     assert done.exit_code == 3, done.output
     assert "the conversion is off by" in " ".join(done.output.split())
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("x", "more", "said"),
+    [
+        (np.ones((5, 300)) * np.arange(5)[:, None], [], "rows to fit a function"),
+        (np.random.default_rng(0).normal(size=(500, 300)), ["--degree", "20"], "rows to fit"),
+        (1e300 * X, [], "numbers of a size between"),
+        (1e-300 * X, [], "numbers of a size between"),
+        (X, ["--time-step", "0.1"], "time_step: expected trajectories"),
+        (X, ["--model", ":"], "a callable ':'"),
+        (X, ["--model", "a:b:c"], "No module named 'a:b'"),
+    ],
+)
+def test_tables_of_any_size_are_answered_soon_and_in_our_words(run, tmp_path, x, more, said):
+    np.savez(tmp_path / "a.npz", x=x, y=x.sum(1))
+    started = time.perf_counter()
+    done = run("generators", "a.npz", *more, "--quiet")
+    assert time.perf_counter() - started < 30
+    assert done.exit_code == 3, done.output
+    assert said in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize("fields", ["affine", "cubic"])
+def test_too_many_coordinates_are_refused_before_they_take_memory(fields):
+    x = np.random.default_rng(0).normal(size=(400, 300))
+    with pytest.raises(ValueError, match="unknown numbers"):
+        generators(x, model=lambda x: x.square().sum(-1), fields=fields)
+
+
+def test_a_file_that_answers_yes_or_no_has_no_gradients(run, tmp_path):
+    helper = onnx.helper
+    nodes = [helper.make_node("Cast", ["x"], ["y"], to=onnx.TensorProto.BOOL)]
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["N", 2])
+    y = helper.make_tensor_value_info("y", onnx.TensorProto.BOOL, ["N", 2])
+    graph = helper.make_graph(nodes, "graph", [x], [y])
+    opset = [helper.make_opsetid("", 20)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=9), tmp_path / "net.onnx")
+    np.savez(tmp_path / "a.npz", x=X)
+    done = run("generators", "a.npz", "--model", "net.onnx", "--quiet")
+    assert done.exit_code == 3, done.output
+    assert "no gradient" in " ".join(done.output.split())

@@ -148,7 +148,8 @@ class Discovery:
         with collect_warnings(texts):
             images = without_constant(read_images(data, **(reading or {})))
             check_pictures(images)
-            fill = resolve_background(images, self.fill, say)
+            own = self.method == "orbit" and not {"hue", "saturation", "value"} & set(group.names)
+            fill = resolve_background(images, self.fill, say, per_channel=own)
             training |= {"fill": fill, "seed": self.seed}
             model: OrbitPosterior | SymmetryModel
             if self.method == "orbit":

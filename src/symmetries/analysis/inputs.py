@@ -110,17 +110,23 @@ def resized(images: ImageSet, size: tuple[int, int], fit: Fit = "stretch") -> Im
     return replace(images, images=pictures.contiguous())
 
 
-def resolve_background(images: ImageSet, fill: float | None, say: Say | None = None) -> float:
+def resolve_background(
+    images: ImageSet, fill: float | None, say: Say | None = None, *, per_channel: bool = False
+) -> float:
     """The value of the background: as given, or found at the borders.
 
     Args:
         images: that are moved.
         fill: as given; None to look for it.
         say: called with a message if a background was found that is not black.
+        per_channel: whether each channel keeps its own: then one with a colour needs no warning.
     """
     if fill is not None:
         return fill
-    found = background(images.images)
+    with warnings.catch_warnings():
+        if per_channel:
+            warnings.filterwarnings("ignore", message="the background has a colour")
+        found = background(images.images)
     if found and say is not None:
         say(f"background {found:.3g}, found at the borders (--fill sets another)")
     return found

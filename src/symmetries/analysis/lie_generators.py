@@ -147,6 +147,13 @@ def load_group(path: str | Path, pictures: bool = False) -> MatrixGroup:
     if not matrices:
         got = f"none: {result.answer}"
         raise invalid("path", "a result with linear or affine generators", got, "see its report")
+    sizes = {len(part) for matrix in matrices for part in (matrix, *matrix)}
+    largest = [
+        max((abs(value) for row in matrix for value in row), default=0.0) for matrix in matrices
+    ]
+    if len(sizes) > 1 or min(sizes) < 2 or not 1e-100 < min(largest) <= max(largest) < 1e100:
+        got = f"{len(matrices)} of sizes {sorted(sizes)}, up to {max(largest):g}"
+        raise invalid("path", "square matrices of one size, not 0", got, "write the file anew")
     group = learned_group(torch.tensor(matrices, dtype=torch.float64))
     if not pictures:
         return group

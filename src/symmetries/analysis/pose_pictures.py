@@ -14,7 +14,7 @@ from symmetries.data import ImageSet
 from symmetries.learners.orbit_posterior import OrbitFindings, OrbitPosterior, PictureFinding
 from symmetries.learners.orbit_posterior.reading import Densities
 from symmetries.learners.orbit_posterior.record import shown_cells
-from symmetries.learners.orbit_posterior.versions import moved, new_versions
+from symmetries.learners.orbit_posterior.versions import moved_as_given, new_versions
 from symmetries.results.pictures import Film, Portrait, PosePictures
 
 EXAMPLES = 6
@@ -87,7 +87,7 @@ def _film(
     u = torch.zeros(len(examples), len(offsets), len(densities), device=examples.device)
     u[..., j] = places.to(u)
     every = shown.repeat_interleave(len(offsets), 0)
-    frames = moved(model, u.flatten(0, 1), every).clamp(0, 1).unflatten(0, places.shape)
+    frames = moved_as_given(model, u.flatten(0, 1), every).clamp(0, 1).unflatten(0, places.shape)
     weights = weights_at(density, places)
     labels = element_labels(model.chart.finite) if coordinate.kind == "finite" else []
     return Film(values, to_bytes(frames), weights.numpy(), labels)

@@ -15,7 +15,7 @@ from rich.progress import (
 
 def say_to_stderr(text: str) -> None:
     """A line beside a bar."""
-    Console(stderr=True, highlight=False).print(text, soft_wrap=True, markup=False)
+    Console(emoji=False, stderr=True, highlight=False).print(text, soft_wrap=True, markup=False)
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def progress_bar(title: str, total: int, quiet: bool = False) -> Iterator[Callab
         TimeRemainingColumn(),
         TextColumn("[dim]{task.fields[done]}"),
     )
-    with Progress(*columns, console=Console(stderr=True), disable=quiet) as progress:
+    with Progress(*columns, console=Console(emoji=False, stderr=True), disable=quiet) as progress:
         task = progress.add_task(title, total=total, done="")
 
         def advance(done: str) -> None:

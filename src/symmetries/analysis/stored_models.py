@@ -266,7 +266,7 @@ def _from_module(name: str) -> Model:
         found: object = importlib.import_module(module_name)
         for part in attribute.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, ValueError) as error:
         remedy = "give module:callable, importable from here"
         raise invalid("model", f"a callable {name!r}", str(error), remedy) from error
     finally:

@@ -20,6 +20,7 @@ from symmetries.data.checked_files import check_memory, unreadable
 from symmetries.results.generators import VectorSummary
 
 TableData = str | Path | NDArray[Any] | Tensor | Sequence[Any]
+LARGEST = 1e100  # numbers whose squares and products can be computed with
 NEARLY, DEPENDENT = 0.01, 1e-9  # standard deviations of directions that nearly or quite vanish
 PIECES = 40  # that a single trajectory is cut into
 
@@ -135,8 +136,11 @@ def read_table(
     if inputs.ndim != 2:
         got = f"shape {inputs.shape}"
         raise invalid("x", "a table (n, d), or trajectories (N, T, d)", got, "reshape it")
+    if time_step is not None:
+        remedy = "leave it out: a table has no time"
+        raise invalid("time_step", "trajectories", f"a table {inputs.shape}", remedy)
     x = torch.from_numpy(inputs)
-    check_finite(x, "x")
+    _check_size(x, "x")
     if units is None:  # copies of a row do not tell anything about others
         rows = x.unique(dim=0, return_inverse=True)[1]
     else:
@@ -155,8 +159,17 @@ def _outputs(y: NDArray[Any] | Tensor | None, count: int) -> Tensor | None:
     if values.ndim != 2 or len(values) != count or not values.shape[1]:
         got = f"shape {tuple(values.shape)}"
         raise invalid("y", f"{count} rows, as x has", got, "give one row of outputs for each input")
-    check_finite(values, "y")
+    _check_size(values, "y")
     return values
+
+
+def _check_size(values: Tensor, name: str) -> None:
+    """Raise unless numbers are finite, and so are their squares."""
+    check_finite(values, name)
+    size = float(values.abs().max()) if values.numel() else 0.0
+    if size > LARGEST or 0 < size < 1 / LARGEST:
+        expected = f"numbers of a size between {1 / LARGEST:g} and {LARGEST:g}"
+        raise invalid(name, expected, f"up to {size:g}", "choose other units")
 
 
 def _named(names: tuple[str, ...], dim: int) -> tuple[str, ...]:
@@ -282,7 +295,7 @@ def _from_trajectories(
         got = f"{states.shape[1]}"
         raise invalid("trajectories", "at least 5 states of each", got, "give longer trajectories")
     values = torch.from_numpy(states)
-    check_finite(values, "trajectories")
+    _check_size(values, "trajectories")
     velocity = 8 * (values[:, 3:-1] - values[:, 1:-3]) - (values[:, 4:] - values[:, :-4])
     velocity = velocity / (12 * step)
     inner = values[:, 2:-2]

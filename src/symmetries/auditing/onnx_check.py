@@ -58,8 +58,17 @@ def constant_inputs(graph: Any, given: Mapping[str, Any]) -> tuple[dict[str, Any
         sizes = [dim.dim_value for dim in declared[name].shape.dim]
         single = single or (bool(sizes) and sizes[0] <= 1)
         kind = onnx.helper.tensor_dtype_to_np_dtype(declared[name].elem_type)
+        if kind.kind in "iu" and not (float(value).is_integer() and _fits(value, kind)):
+            raise invalid(
+                "inputs", f"a whole number of type {kind}", f"{name}={value:g}", "round it"
+            )
         found[name] = np.full([max(1, size) for size in sizes], value, kind)
     return found, single
+
+
+def _fits(value: float, kind: "np.dtype[Any]") -> bool:
+    limits = np.iinfo(kind)
+    return limits.min <= value <= limits.max
 
 
 def parse_inputs(text: str) -> dict[str, float]:
@@ -71,10 +80,13 @@ def parse_inputs(text: str) -> dict[str, float]:
     """
     try:
         pairs = [part.rsplit("=", 1) for part in text.split(",")]
-        return {name.strip(): float(value) for name, value in pairs}
+        numbers = {name.strip(): float(value) for name, value in pairs}
     except ValueError:
         remedy = "write NAME=NUMBER, several with commas"
         raise invalid("inputs", "NAME=NUMBER,...", repr(text), remedy) from None
+    if len(numbers) < len(pairs):
+        raise invalid("inputs", "each name once", repr(text), "leave one out")
+    return numbers
 
 
 def _domain(part: Any) -> str:  # noqa: ANN401 - protobuf
@@ -112,6 +124,7 @@ def difference(converted: nn.Module, exact: Function, x: Tensor) -> str | None:
         return f"the conversion gives {tuple(found.shape)}, not {tuple(expected.shape)}"
     if not expected.numel():
         return None
+    expected, found = expected.double(), found.double()  # truth values have no difference
     size = float(expected.abs().max())
     off = float((found - expected).abs().max())
     if not off <= TOLERANCE * size:

@@ -15,6 +15,7 @@ from symmetries.cli.generators import generators
 from symmetries.cli.orbit import orbit
 from symmetries.cli.reproduce import reproduce
 from symmetries.cli.sweep import sweep
+from symmetries.cli.watch import watch
 
 app = typer.Typer(
     cls=Commands,
@@ -47,6 +48,6 @@ def symmetries(
     """Learn the symmetries of data, build them into models, measure them, sample from them."""
 
 
-for command in (discover, fit, audit, augment, generators, orbit, reproduce, sweep):
+for command in (discover, fit, audit, augment, generators, orbit, reproduce, sweep, watch):
     app.command()(command)
 app.add_typer(data, name="data")

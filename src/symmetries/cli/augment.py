@@ -72,7 +72,7 @@ def augment(
         write_npz(out, arrays, result)
     if json:
         write_json(result.model_dump(mode="json"))
-    console = Console(stderr=json, quiet=quiet)
+    console = Console(emoji=False, stderr=json, quiet=quiet)
     written = f"wrote [bold]{escape(str(out))}[/]: {result.images:,} images"
     console.print(written, soft_wrap=True)
 

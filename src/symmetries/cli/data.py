@@ -27,7 +27,7 @@ def list_sets(json: options.Json = False) -> None:
     table = _table("name", "what it is")
     for name, meaning in NAMES.items():
         table.add_row(escape(name), escape(meaning))
-    Console().print(table)
+    Console(emoji=False).print(table)
 
 
 @data.command("describe")
@@ -53,7 +53,7 @@ def describe(data: options.Data, *, json: options.Json = False, reading: options
         write_json(facts)
         return
     check_stdout()
-    console = Console()
+    console = Console(emoji=False)
     table = _table("", "")
     for name, value in facts.items():
         table.add_row(name, escape(f"{value:,}" if isinstance(value, int) else str(value)))
@@ -80,7 +80,7 @@ def fetch(
     from symmetries.data import download
 
     for path in download(name, folder):
-        Console().print(f"have [bold]{escape(str(path))}[/]", soft_wrap=True)
+        Console(emoji=False).print(f"have [bold]{escape(str(path))}[/]", soft_wrap=True)
 
 
 def _table(*header: str) -> Table:

@@ -22,7 +22,7 @@ from symmetries._utils.text import masked, printable
 NO_MEMORY = re.compile(r"not enough memory|can't allocate memory|out of memory", re.IGNORECASE)
 STREAM_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO}
 LONGEST_NAME = 200  # letters of a path in a message
-UNEXPECTED, USAGE, BAD_INPUT, NO_OUTPUT, FAILED, INTERRUPTED = 1, 2, 3, 4, 5, 130
+UNEXPECTED, USAGE, BAD_INPUT, NO_OUTPUT, FAILED, CHANGED, INTERRUPTED = 1, 2, 3, 4, 5, 6, 130
 EXIT_CODES = {
     0: "done",
     UNEXPECTED: "unexpected error",
@@ -30,6 +30,7 @@ EXIT_CODES = {
     BAD_INPUT: "bad input",
     NO_OUTPUT: "output could not be written",
     FAILED: "training failed",
+    CHANGED: "the stream has changed",
     INTERRUPTED: "interrupted",
 }
 
@@ -85,7 +86,7 @@ def _show_error(error: BaseException) -> int:
     message, code = describe(error)
     if is_full_stream(error):
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - Python flushes it at its end
-    Console(stderr=True, soft_wrap=True, highlight=False).print(
+    Console(emoji=False, stderr=True, soft_wrap=True, highlight=False).print(
         f"[bold red]error[/]: {escape(message)}"
     )
     return code
@@ -132,7 +133,7 @@ def show_warning(
     """Print a warning for users as one line; deprecation warnings are left out."""
     if not issubclass(category, DeprecationWarning | FutureWarning):
         text = printable(masked(" ".join(str(message).split())))
-        Console(stderr=True, soft_wrap=True, highlight=False).print(
+        Console(emoji=False, stderr=True, soft_wrap=True, highlight=False).print(
             f"[bold yellow]warning[/]: {escape(text)}"
         )
 

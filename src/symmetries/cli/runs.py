@@ -94,7 +94,9 @@ class Run:
         """Print a line on the error stream, in the first process only."""
         if not is_helper(self.processes):
             quiet = self.quiet or self.output.json
-            Console(stderr=True, quiet=quiet, highlight=False).print(escape(text), soft_wrap=True)
+            Console(emoji=False, stderr=True, quiet=quiet, highlight=False).print(
+                escape(text), soft_wrap=True
+            )
 
     def show(
         self, result: Result, table: Table, names: Sequence[str], warnings: Sequence[str] = ()
@@ -103,10 +105,12 @@ class Run:
 
         Warnings are printed with ``--quiet``, too: on the standard error, as with ``--json``.
         """
-        console = Console(stderr=self.output.json, quiet=self.quiet)
+        console = Console(emoji=False, stderr=self.output.json, quiet=self.quiet)
         if self.output.json:
             write_json(result.model_dump(mode="json"))
-        said = Console(stderr=self.output.json or self.quiet, soft_wrap=True, highlight=False)
+        said = Console(
+            emoji=False, stderr=self.output.json or self.quiet, soft_wrap=True, highlight=False
+        )
         for text in warnings:
             said.print(f"[bold yellow]warning[/]: {escape(text)}")
         console.print(table)
@@ -142,7 +146,9 @@ def begin(
     check_precision(machine.precision, place)
     chosen = choose_preset(preset, place)
     typed = [name, *words, "--out", str(out)]
-    typed += [] if preset is None and name in ("generators", "orbit") else ["--preset", chosen]
+    typed += (
+        [] if preset is None and name in ("generators", "orbit", "watch") else ["--preset", chosen]
+    )
     command = shlex.join(["symmetries", *typed, *machine.words()])
     again = command + (" --overwrite" if output.overwrite else "")
     checkpoints = Checkpoints(out, machine.resume, again)

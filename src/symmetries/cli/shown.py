@@ -27,8 +27,12 @@ def check_stdout() -> None:
         raise OutputError("standard output: it is closed; write it elsewhere")
 
 
-def write_json(content: Any) -> None:  # noqa: ANN401 - plain data
+def write_json(content: Any, indent: int | None = 2) -> None:  # noqa: ANN401 - plain data
     """Write plain data to the standard output as JSON, in an encoding that it supports.
+
+    Args:
+        content: the data.
+        indent: None writes one line.
 
     Raises:
         OutputError: if it cannot be written, as where it is full or nobody reads it.
@@ -36,7 +40,7 @@ def write_json(content: Any) -> None:  # noqa: ANN401 - plain data
     check_stdout()
     unicode = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
     try:
-        sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=not unicode) + "\n")
+        sys.stdout.write(json.dumps(content, indent=indent, ensure_ascii=not unicode) + "\n")
         sys.stdout.flush()
     except OSError as error:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - Python flushes it again at its end

@@ -119,7 +119,7 @@ def sweep(
         (partial / "report.html").write_text(result.to_html(), encoding="utf-8")
     if json:
         write_json(result.model_dump(mode="json"))
-    console = Console(stderr=json, quiet=quiet)
+    console = Console(emoji=False, stderr=json, quiet=quiet)
     console.print(table(result))
     console.print(f"{len(result.trials)} runs by {workers(study)} processes")
     say_written(console, target, ("sweep.json", "report.html"))

@@ -17,6 +17,7 @@ from symmetries.groups.base import Device, Dtype, Group, Parameter
 from symmetries.groups.shapes import check_eta, check_indices, matrix_from_rows
 
 AXES = ("x", "y")
+LARGEST = 10_000  # steps of a circle; all elements are listed
 
 
 class FiniteGroup(Group[Tensor]):
@@ -121,7 +122,7 @@ class Cyclic(_Modular):
     n: int
 
     def __post_init__(self) -> None:
-        check_whole(self.n, "n")
+        check_whole(self.n, "n", most=LARGEST)
 
     @property
     def order(self) -> int:
@@ -164,7 +165,7 @@ class CyclicShift(_Modular):
 
     def __post_init__(self) -> None:
         check_choice(self.axis, AXES, "axis")
-        check_whole(self.fold, "fold")
+        check_whole(self.fold, "fold", most=LARGEST)
 
     @property
     def order(self) -> int:
@@ -239,7 +240,7 @@ class Dihedral(FiniteGroup):
     n: int
 
     def __post_init__(self) -> None:
-        check_whole(self.n, "n")
+        check_whole(self.n, "n", most=LARGEST)
 
     @property
     def order(self) -> int:

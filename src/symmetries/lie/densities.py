@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from symmetries._validation.checks import check_finite, invalid
-from symmetries.lie.fields import monomial_values, monomials
+from symmetries.lie.fields import monomial_count, monomial_values, monomials
 from symmetries.lie.fitting import PER_COEFFICIENT, FitQuality
 from symmetries.lie.functions import SINGULAR, Polynomial
 from symmetries.lie.search import Search
@@ -95,9 +95,9 @@ def choose_density_degree(points: Tensor, first: Tensor, degree: int | None) -> 
     check_finite(points, "x")
     fitted, held_out = first[: len(first) // 2], first[len(first) // 2 :]
     limit = len(fitted) // PER_COEFFICIENT
-    known = [n for n in DEGREES if len(monomials(points.shape[1], n)) <= limit]
+    known = [n for n in DEGREES if monomial_count(points.shape[1], n) <= limit]
     if len(known) < 2:
-        least = 4 * PER_COEFFICIENT * len(monomials(points.shape[1], DEGREES[1]))
+        least = 4 * PER_COEFFICIENT * monomial_count(points.shape[1], DEGREES[1])
         raise invalid("x", f"at least {least} points", len(points), "give more data, or outputs y")
     losses = [score_losses(fit_log_density(points[fitted], n), points[held_out]) for n in known]
     best = min(range(len(known)), key=lambda i: float(losses[i].mean()))

@@ -8,6 +8,7 @@ Linear fields have phi(z) = z, affine ones phi(z) = (z, 1).
 """
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -180,6 +181,11 @@ def custom_fields(fields: Sequence[Field], dim: int) -> FieldFamily:
         chosen[k, i, k * dim + i] = 1
     names = tuple(getattr(f, "__name__", f"field {k + 1}") for k, f in enumerate(held))
     return FieldFamily("custom", features, chosen, names)
+
+
+def monomial_count(dim: int, degree: int) -> int:
+    """Number of monomials up to a degree, without listing them."""
+    return math.comb(dim + degree, degree)
 
 
 def monomials(dim: int, degree: int) -> Tensor:

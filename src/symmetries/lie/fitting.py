@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from symmetries._validation.checks import check_finite, invalid
-from symmetries.lie.fields import monomial_values, monomials
+from symmetries.lie.fields import monomial_count, monomial_values, monomials
 from symmetries.lie.functions import Polynomial, fit_polynomial
 
 HIGHEST = 5
@@ -67,7 +67,7 @@ def choose_degree(
     check_finite(outputs, "y")
     fitted, held_out = first[: len(first) // 2], first[len(first) // 2 :]
     limit = min(len(fitted) // PER_COEFFICIENT, MOST_COEFFICIENTS)
-    sizes = [len(monomials(points.shape[1], n)) for n in range(1, HIGHEST + 1)]
+    sizes = [monomial_count(points.shape[1], n) for n in range(1, HIGHEST + 1)]
     if limit < sizes[0]:
         expected = f"at least {4 * PER_COEFFICIENT * sizes[0]} rows to fit a function"
         raise invalid("data", expected, len(points), "give more data, or a model")
@@ -113,6 +113,8 @@ def determined(points: Tensor, degree: int) -> bool:
         >>> determined(circle, 1), determined(circle, 2)
         (True, False)
     """
+    if len(points) < monomial_count(points.shape[1], degree):
+        return False
     spread = points.std(0)
     scaled = (points - points.mean(0)) / torch.where(spread > 0, spread, 1.0)
     features = monomial_values(scaled, monomials(points.shape[1], degree))

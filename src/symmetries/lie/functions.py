@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from symmetries._validation.checks import check_finite, check_floats, invalid, wrong_type
 from symmetries._validation.placement import call_model
-from symmetries.lie.fields import monomial_values, monomials
+from symmetries.lie.fields import monomial_count, monomial_values, monomials
 
 Function = Callable[[Tensor], Tensor]
 SINGULAR = 1e-10  # combinations of monomials that vary less than this on the data are left out
@@ -108,10 +108,11 @@ def fit_polynomial(
         >>> torch.allclose(cubic(x), x**3 - x)
         True
     """
-    exponents = monomials(points.shape[1], degree)
-    if len(points) < len(exponents):
-        expected = f"at least {len(exponents)} points for degree {degree}"
+    least = monomial_count(points.shape[1], degree)
+    if len(points) < least:
+        expected = f"at least {least} points for degree {degree}"
         raise invalid("data", expected, len(points), "give more data, or a lower degree")
+    exponents = monomials(points.shape[1], degree)
     centre, scale = points.mean(0), points.std(0)
     scale = torch.where(scale > 0, scale, 1.0)
     features = monomial_values((points - centre) / scale, exponents)

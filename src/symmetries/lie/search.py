@@ -15,6 +15,7 @@ from symmetries.lie.fields import (
     custom_fields,
     field_family,
     fields_on_axes,
+    monomial_count,
     polynomial_fields,
     tied_fields,
 )
@@ -114,15 +115,18 @@ def search(
     ignored = torch.zeros(0, chart.dim, dtype=torch.float64)
     if vectors > 1 or law == "density":
         check_choice(kind, ("linear", "affine"), "fields")
+        _check_unknowns((chart.dim // vectors) ** 2)
         family = tied_fields(kind, chart.dim // vectors, vectors)
     elif law == "invariant" and kind in ("linear", "affine"):
         threshold = ignore if kind == "affine" else RANK  # linear fields cannot be tested there
         kept, ignored = ignored_axes(pulled, z if first is None else z[first], threshold)
+        _check_unknowns(len(kept) ** 2)
         outward = chart.orthogonal_to(ignored) if len(ignored) else None
         family = fields_on_axes(kind, kept, ignored, outward)
     elif kind == "custom":
         family = custom_fields([_in_chart(f, chart) for f in fields if callable(f)], chart.dim)
     else:
+        _check_unknowns(chart.dim * monomial_count(chart.dim, DEGREES.get(kind, 1)))
         family = (
             polynomial_fields(chart.dim, DEGREES[kind])
             if kind in DEGREES
@@ -130,10 +134,14 @@ def search(
         )
     outputs = pulled(z[:1]).shape[1]
     problem = Problem(pulled, family, law, outputs)
-    if problem.unknowns > MOST:
-        got = f"{problem.unknowns} unknown numbers"
-        raise invalid("x", f"at most {MOST}", got, "use fewer coordinates, such as principal ones")
+    _check_unknowns(problem.unknowns)
     return Search(problem, chart, z, len(ignored), scale, kind)
+
+
+def _check_unknowns(count: int) -> None:
+    if count > MOST:
+        remedy = "use fewer coordinates, such as principal ones"
+        raise invalid("x", f"at most {MOST} unknown numbers", f"{count}", remedy)
 
 
 def _kind(fields: str | Sequence[Field]) -> str:

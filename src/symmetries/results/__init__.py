@@ -46,10 +46,12 @@ from symmetries.results.symmetries import (
     SymmetrySummary,
     Transformation,
 )
+from symmetries.results.watches import ChangedParameter, WatchResult
 
 __all__ = [
     "AuditResult",
     "AugmentResult",
+    "ChangedParameter",
     "ClassRow",
     "ClassSymmetries",
     "DataSummary",
@@ -84,5 +86,6 @@ __all__ = [
     "Transformation",
     "Trial",
     "VectorSummary",
+    "WatchResult",
     "WidthCurve",
 ]

@@ -29,12 +29,13 @@ from symmetries.learners.orbit_posterior.chart import Chart
 from symmetries.learners.orbit_posterior.config import OrbitConfig
 from symmetries.learners.orbit_posterior.findings import OrbitFindings, findings
 from symmetries.learners.orbit_posterior.fitting import fit_folds, fold_of, resident, shrunk
+from symmetries.learners.orbit_posterior.frames import Frame, channel_offsets, find_frame
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
 from symmetries.learners.orbit_posterior.reading import Densities, read
 from symmetries.learners.orbit_posterior.storing import built_from_meta, stored_meta
 from symmetries.learners.orbit_posterior.summary import OrbitSummary, summarise
 from symmetries.learners.orbit_posterior.versions import draw_versions, drawn_at, new_versions
-from symmetries.learners.orbit_posterior.views import Frame, View, find_frame
+from symmetries.learners.orbit_posterior.views import View
 from symmetries.training import History, load_learner, save_model
 from symmetries.training.resume import stored_threads
 from symmetries.training.side_by_side import threads_of_a_fit, torch_threads
@@ -96,6 +97,7 @@ class OrbitPosterior(nn.Module):
         self.config = OrbitConfig.resolve(config)
         self.make_backbone = backbone
         self.frame = Frame(True, float(action.fill), 1.0)
+        self.ground = (0.0,) * shape[0]  # of a coloured background: what networks do not see
         self.levels = (0.0, 1.0)
         self.fold_count = self.config.folds or MANY_FOLDS
         self.fitted = False
@@ -152,7 +154,11 @@ class OrbitPosterior(nn.Module):
         """
         more = run_options(more)
         data = self.checked(images)
-        small = shrunk(data, self.config.network.largest)
+        self.ground = (0.0,) * self.shape[0]
+        small = self.seen(data)
+        if self.chart.colours is None:
+            self.ground = channel_offsets(small, float(self.action.fill))
+            small = small - self.ground_of(small)
         some = small[:LOOKED_AT]
         self.levels = (float(some.mean()), float(some.std().clamp_min(1e-6)))
         self.fold_count = self.config.folds or (MANY_FOLDS if len(data) < MANY_PICTURES else 2)
@@ -190,6 +196,15 @@ class OrbitPosterior(nn.Module):
             raise invalid("images", f"at least {FEWEST} different pictures", got, remedy)
         return data
 
+    def seen(self, images: Tensor) -> Tensor:
+        """Pictures as networks see them: shrunk, on a background of one value in all channels."""
+        small = shrunk(images, self.config.network.largest)
+        return small - self.ground_of(small) if any(self.ground) else small
+
+    def ground_of(self, images: Tensor) -> Tensor:
+        """What a coloured background adds to each channel, (C, 1, 1)."""
+        return images.new_tensor(self.ground)[:, None, None]
+
     @property
     def device(self) -> torch.device:
         """Where the model is."""
@@ -216,7 +231,7 @@ class OrbitPosterior(nn.Module):
         One entry for each coordinate of ``chart``.
         """
         check_image_shape(images, self.shape)
-        small = shrunk(images, self.config.network.largest)
+        small = self.seen(images)
         return read(self, self.fits[fold], small, seed)
 
     @torch.no_grad()
@@ -310,7 +325,7 @@ class OrbitPosterior(nn.Module):
         if not self.fitted:
             raise invalid("model", "one that was fitted", "a new one", "call fit(images) first")
         data = images_to_learn(images, self.shape)
-        return resident(shrunk(data, self.config.network.largest), self.device)
+        return resident(self.seen(data), self.device)
 
     def _view(self, chart: Chart) -> View:
         channels, height, width = self.shape

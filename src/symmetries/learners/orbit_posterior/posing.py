@@ -8,8 +8,8 @@ from torch import Tensor
 
 from symmetries.actions.colours import rgb_to_hsv
 from symmetries.learners.orbit_posterior.chart import Coordinate
+from symmetries.learners.orbit_posterior.frames import Frame, radii
 from symmetries.learners.orbit_posterior.versions import moved
-from symmetries.learners.orbit_posterior.views import Frame, radii
 
 if TYPE_CHECKING:
     from symmetries.learners.orbit_posterior.model import OrbitPosterior

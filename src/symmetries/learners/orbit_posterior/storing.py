@@ -7,7 +7,7 @@ from symmetries._validation.checks import check_number, check_whole, invalid
 from symmetries.actions.images import ImageAction
 from symmetries.groups.names import group_name, parse_group
 from symmetries.learners.orbit_posterior.config import OrbitConfig
-from symmetries.learners.orbit_posterior.views import Frame
+from symmetries.learners.orbit_posterior.frames import Frame
 
 if TYPE_CHECKING:
     from symmetries.learners.orbit_posterior.model import OrbitPosterior
@@ -30,6 +30,7 @@ def stored_meta(model: "OrbitPosterior") -> dict[str, Any]:
         "shape": list(model.shape),
         "reach": model.chart.reach,
         "frame": [model.frame.plain, model.frame.fill, model.frame.radius],
+        "ground": list(model.ground),
         "levels": list(model.levels),
         "gains": model.gains,
         "rises": model.rises,
@@ -56,11 +57,22 @@ def built_from_meta(kind: type[Kind], meta: Mapping[str, Any]) -> Kind:
     for value in meta["reach"].values():
         check_number(value, "reach", least=0)
     drifts = meta.get("drifts", {})
-    known = (*meta["frame"], *meta["levels"], *meta["gains"], *meta["rises"], *drifts.values())
+    known = (
+        *meta["frame"],
+        *meta["ground"],
+        *meta["levels"],
+        *meta["gains"],
+        *meta["rises"],
+        *drifts.values(),
+    )
     for value in known:
         check_number(value, "model")
     model = kind(action, (channels, height, width), config, meta["seed"], reach=meta["reach"])
     model.frame, model.levels = Frame(*meta["frame"]), tuple(meta["levels"])
+    if len(meta["ground"]) != channels:
+        got = f"{len(meta['ground'])} values for {channels} channels"
+        raise invalid("model", "one background value for each channel", got, "fit it again")
+    model.ground = tuple(meta["ground"])
     model.fold_count = meta["folds"]
     model.rebuild(model.chart)
     model.gains, model.rises = list(meta["gains"]), list(meta["rises"])

@@ -10,7 +10,8 @@ from symmetries.actions.permute import permute, permutes_pixels
 from symmetries.groups.finite import FiniteGroup
 from symmetries.learners.orbit_posterior.blurring import blur
 from symmetries.learners.orbit_posterior.chart import Chart
-from symmetries.learners.orbit_posterior.views import Frame, round_window
+from symmetries.learners.orbit_posterior.frames import Frame
+from symmetries.learners.orbit_posterior.views import round_window
 from symmetries.ops.warp import warp
 
 TURNS = (2, 3, 4, 5, 6, 7, 8)

@@ -10,14 +10,13 @@ from symmetries._validation.checks import check_image_shape, check_whole
 from symmetries.actions.images import ImageAction
 from symmetries.groups.affine import Affine2
 from symmetries.groups.base import Group
-from symmetries.learners.orbit_posterior.fitting import shrunk
+from symmetries.learners.orbit_posterior.frames import find_frame
 from symmetries.learners.orbit_posterior.reading import (
     CHUNK,
     Densities,
     content_centre,
     sample_poses,
 )
-from symmetries.learners.orbit_posterior.views import find_frame
 from symmetries.ops.affine_inverse import affine_inverse
 from symmetries.ops.warp import Padding
 
@@ -96,8 +95,7 @@ def draw_versions(
     found = []
     for part, at in zip(images.split(CHUNK), places.split(CHUNK), strict=True):
         x = part.to(model.device)
-        small = shrunk(x, model.config.network.largest)
-        u = sample_poses(model, model.fits[fold], small, 1, seed, at.to(x.device))
+        u = sample_poses(model, model.fits[fold], model.seen(x), 1, seed, at.to(x.device))
         found.append(_undone(model, u[:, 0], x).to(images))
     return torch.cat(found)
 
@@ -134,11 +132,19 @@ def centred(model: "OrbitPosterior", images: Tensor, names: Collection[str]) -> 
         mass = torch.stack([density.mass for density in one]).mean(0)
         centres = Densities(one[0].coordinate, mass, one[0].samples).centres()
         columns.append(centres * (one[0].coordinate.name in names))
-    return moved(model, torch.stack(columns, -1).to(images), images)
+    return moved_as_given(model, torch.stack(columns, -1).to(images), images)
+
+
+def moved_as_given(model: "OrbitPosterior", u: Tensor, images: Tensor) -> Tensor:
+    """As :func:`moved`, of pictures with the background that they were given with."""
+    if not any(model.ground) or images.shape[1] != len(model.ground):
+        return moved(model, u, images)
+    ground = model.ground_of(images)
+    return moved(model, u, images - ground) + ground
 
 
 def moved(model: "OrbitPosterior", u: Tensor, images: Tensor) -> Tensor:
-    """Pictures (N, C, H, W), of any resolution, moved by elements of coordinates u (N, D).
+    """Pictures (N, C, H, W) as networks see them, of any resolution, moved by elements u (N, D).
 
     Beside shifts, turns and stretches leave the centre of the content where it is, as densities
     are read; else the middle of the frame.

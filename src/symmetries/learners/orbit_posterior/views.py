@@ -6,7 +6,6 @@ through one fixed window which no move within the reach of pi brings the frame's
 """
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,94 +18,14 @@ from symmetries.actions.permute import permute, permutes_pixels
 from symmetries.learners.orbit_posterior.blurring import blur, blur_directed
 from symmetries.learners.orbit_posterior.chart import SHIFTS, STRETCHES, Chart
 from symmetries.learners.orbit_posterior.config import Views
+from symmetries.learners.orbit_posterior.frames import Frame, radii
 from symmetries.learners.orbit_posterior.numbers import Numbers
 from symmetries.ops.affine_inverse import affine_inverse
 from symmetries.ops.warp import warp
 
 LARGEST_CANVAS = 2.0  # sides of the picture
 SMALLEST_WINDOW = 0.4  # radius in half-images
-CONTENT = 0.05  # of the range of values: what differs more from the background is content
-NOISE = 4.0  # standard deviations of the noise around the content
-SELDOM = 0.003  # of the pictures
-SMALLEST_DISC = 0.75  # radius of a round window, in half-images
-FILLED = 0.8  # of the pixels of a round window differ from what is around it
 ROUND_MARGIN = 2.0  # pixels by which the edge of a round window is blurred
-LOOKED_AT = 1024
-MOST_VALUES = 2**25  # of large pictures fewer are looked at
-
-
-@dataclass(frozen=True)
-class Frame:
-    """What surrounds the pictures, found from the data.
-
-    Args:
-        plain: whether there is one background value around the content.
-        fill: that value, or the mean of all values.
-        radius: half-images from the middle that hold the content, where there is a background; else
-            those of the disc that pictures fill: 1 for the whole frame, less for a round window.
-    """
-
-    plain: bool
-    fill: float
-    radius: float
-
-
-@torch.no_grad()
-def find_frame(images: Tensor, fill: float) -> Frame:
-    """The frame of pictures (N, C, H, W) around which an action puts the value ``fill``.
-
-    A disc that is filled by nearly all pictures is a round window: its edge stays when content
-    turns, so that it is no content.
-    """
-    x = images[: max(64, min(LOOKED_AT, MOST_VALUES // images[0].numel()))]
-    low, high = x.aminmax()
-    least = CONTENT * (high - low)
-    distance = radii(x.shape[-2], x.shape[-1], x.device)
-    disc = _find_disc(x, distance, least)
-    if disc is not None:
-        return disc
-    away = (x - fill).abs().amax(1)
-    differs = away > torch.maximum(least, NOISE * _border_noise(x))
-    border = torch.cat((differs[:, (0, -1)].flatten(), differs[:, :, (0, -1)].flatten()))
-    plain = bool(border.float().mean() < 0.1)
-    if not plain:
-        return Frame(False, float(x.mean()), 1.0)
-    return Frame(True, fill, min(max(_farthest(differs, distance), 0.1), math.sqrt(2)))
-
-
-def _border_noise(x: Tensor) -> Tensor:
-    """Standard deviation of noise around the content: of neighbours on the border.
-
-    It is that of differences, over the root of 2, from their median; textures are smoother than
-    what they vary by, and noise is not.
-    """
-    edges = (x[..., (0, -1), :], x[..., (0, -1)].mT)
-    step = torch.cat([edge.diff(dim=-1).flatten() for edge in edges]).abs().median()
-    every = torch.cat([edge.flatten() for edge in edges])
-    away = (every - every.median()).abs().median()
-    return step / (0.6745 * math.sqrt(2)) if bool(step > away) else step.new_zeros(())
-
-
-def _farthest(differs: Tensor, distance: Tensor) -> float:
-    """Distance from the middle within which pixels differ, but for those of very few pictures."""
-    often = differs.sum(0) > max(2, SELDOM * len(differs))
-    return float(distance[often].max()) if bool(often.any()) else 0.0
-
-
-def _find_disc(x: Tensor, distance: Tensor, least: Tensor) -> Frame | None:
-    """The frame of square pictures in a round window: one value in the corners, a filled disc."""
-    side = x.shape[-1]
-    corners = distance > 1 + 1 / side
-    if x.shape[-2] != side or not bool(corners.any()):
-        return None
-    around = x[..., corners].median()
-    differs = (x - around).abs().amax(1) > least
-    radius = min(_farthest(differs, distance), 1.0)
-    inside = distance < radius - 3 / side
-    if radius < SMALLEST_DISC or bool(differs[:, corners].float().mean() > 0.01):
-        return None
-    filled = bool(differs[:, inside].float().mean() > FILLED)
-    return Frame(False, float(x[..., inside].mean()), radius - 1 / side) if filled else None
 
 
 class View(nn.Module):
@@ -299,12 +218,6 @@ def _shifts(by: Tensor) -> Tensor:
     found = torch.eye(3, dtype=by.dtype, device=by.device).repeat(len(by), 1, 1)
     found[:, :2, 2] = by
     return found
-
-
-def radii(height: int, width: int, device: torch.device) -> Tensor:
-    """Distance (H, W) of pixel centres from the middle, in halves of the longer side."""
-    x, y = (torch.arange(side, device=device) * 2 + 1 - side for side in (width, height))
-    return torch.hypot(y[:, None].float(), x[None].float()) / max(height, width)
 
 
 def round_window(height: int, width: int, radius: float, margin: float) -> Tensor:

@@ -1,0 +1,132 @@
+"""Drift that has a name: what ``symmetries watch`` computes."""
+
+import math
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from symmetries._validation.checks import check_images, wrong_type
+from symmetries.analysis.inputs import Readable, read_images
+from symmetries.analysis.provenance import Call, Info, data_summary
+from symmetries.data.pictures import SUFFIXES, read_picture
+from symmetries.monitoring import Watcher
+from symmetries.results import ChangedParameter, DataSummary, WatchResult
+
+AT_ONCE = 50  # pictures between two looks
+
+
+def watch(
+    reference: Readable,
+    stream: Readable | Iterable[Tensor],
+    *,
+    alpha: float = 0.01,
+    size: tuple[int, int] | None = None,
+    fill: float | None = None,
+    seed: int = 0,
+) -> WatchResult:
+    """Say whether a stream of pictures has changed against a reference, how, and since when.
+
+    The alarm is a test that is valid whenever one looks
+    (:class:`symmetries.monitoring.ExchangeabilityTest`): the probability that there is ever a false
+    one is at most ``alpha``. The name and the size of a change are estimates.
+
+    Args:
+        reference: pictures as they should be: a name, a file or a folder, or data in memory.
+        stream: pictures that come after each other: the same, or an iterator of tensors
+            (C, H, W) or (n, C, H, W).
+        alpha: largest probability of any false alarm.
+        size: (height, width) to resize to.
+        fill: background value from 0 to 1; None finds it at the borders.
+        seed: of everything drawn.
+
+    Example:
+        >>> x = torch.rand(400, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+        >>> found = watch(x[:200], iter(x[200:] / 2))
+        >>> found.alarm, found.name
+        (True, 'value')
+    """
+    call = Call("watch", reference=reference, stream=stream, alpha=alpha, seed=seed)
+    images = read_images(reference, size=size)
+    watcher = Watcher.fit(images.images, alpha, seed, fill)
+    for part in batches(stream, size):
+        watcher.update(part)
+    info = call.info(seed, torch.device("cpu"))
+    return describe(watcher, data_summary(images), lambda: info)
+
+
+def batches(stream: Readable | Iterable[Tensor], size: tuple[int, int] | None) -> Iterator[Tensor]:
+    """The pictures (n, C, H, W) of a stream, a few at a time."""
+    if isinstance(stream, Iterator):
+        for part in stream:
+            if not isinstance(part, Tensor):
+                raise wrong_type("stream", "tensors (C, H, W) or (n, C, H, W)", part, "convert it")
+            pictures = part[None] if part.ndim == 3 else part
+            check_images(pictures)
+            yield pictures
+        return
+    yield from read_images(stream, size=size).images.split(AT_ONCE)  # type: ignore[arg-type]
+
+
+def describe(watcher: Watcher, reference: DataSummary, info: Info) -> WatchResult:
+    """The result of what a watcher knows now."""
+    found = watcher.finding()
+    change = found.change
+    parameters = {} if change is None else change.parameters
+    return WatchResult(
+        reference=reference,
+        pictures=found.number,
+        alarm=found.alarm,
+        alpha=watcher.test.alpha,
+        evidence=found.evidence,
+        limit=watcher.test.limit / math.log(10),
+        since=found.since,
+        name=None if change is None else change.name,
+        parameters=tuple(
+            ChangedParameter(name=name, amount=value, low=low, high=high, unit=unit)
+            for name, (value, low, high, unit) in parameters.items()
+        ),
+        explained=None if change is None else change.explained,
+        run=info(),
+    )
+
+
+def sentence(result: WatchResult) -> str:
+    """What was found, in a sentence."""
+    seen = f"{result.pictures:,} pictures"
+    if not result.alarm:
+        return f"no change in {seen} (evidence 10^{result.evidence:.1f} of 10^{result.limit:.1f})"
+    sizes = ", ".join(
+        f"{p.name} {p.amount:.3g} [{p.low:.3g}, {p.high:.3g}] {p.unit}" for p in result.parameters
+    )
+    what = f"{result.name}: {sizes}" if sizes else str(result.name)
+    return f"changed after {result.since:,} of {seen}: {what}"
+
+
+def prometheus(result: WatchResult) -> str:
+    """The result as a text file for Prometheus' node exporter."""
+    lines = [
+        f"symmetries_watch_pictures {result.pictures}",
+        f"symmetries_watch_alarm {int(result.alarm)}",
+        f"symmetries_watch_evidence_log10 {result.evidence:.6g}",
+    ]
+    for part in result.parameters:
+        labels = f'{{change="{result.name}",parameter="{part.name}",unit="{part.unit}"}}'
+        lines.append(f"symmetries_watch_amount{labels} {part.amount:.6g}")
+    return "\n".join(lines) + "\n"
+
+
+def new_files(folder: Path, after: tuple[int, str] | None) -> list[tuple[int, str]]:
+    """Time of change (ns) and name of the pictures in a folder that came after a position."""
+    files = [p for p in folder.iterdir() if p.suffix.lower() in SUFFIXES and p.is_file()]
+    found = sorted((p.stat().st_mtime_ns, p.name) for p in files if not p.name.startswith("."))
+    return [one for one in found if after is None or one > after]
+
+
+def picture_tensor(path: Path, size: tuple[int, int] | None, channels: int) -> Tensor:
+    """A picture (1, C, H, W) from 0 to 1."""
+    picture = read_picture(path, size).convert("L" if channels == 1 else "RGB")
+    values = torch.from_numpy(np.asarray(picture, np.float32) / 255)
+    return values[None, None] if channels == 1 else values.movedim(-1, 0)[None]

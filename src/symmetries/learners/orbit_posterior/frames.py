@@ -1,0 +1,114 @@
+"""What surrounds the content of pictures: a background, the frame's edge, or a round window."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+CONTENT = 0.05  # of the range of values: what differs more from the background is content
+NOISE = 4.0  # standard deviations of the noise around the content
+SELDOM = 0.003  # of the pictures
+SMALLEST_DISC = 0.75  # radius of a round window, in half-images
+FILLED = 0.8  # of the pixels of a round window differ from what is around it
+LOOKED_AT = 1024
+MOST_VALUES = 2**25  # of large pictures fewer are looked at
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What surrounds the pictures, found from the data.
+
+    Args:
+        plain: whether there is one background value around the content.
+        fill: that value, or the mean of all values.
+        radius: half-images from the middle that hold the content, where there is a background; else
+            those of the disc that pictures fill: 1 for the whole frame, less for a round window.
+    """
+
+    plain: bool
+    fill: float
+    radius: float
+
+
+@torch.no_grad()
+def find_frame(images: Tensor, fill: float) -> Frame:
+    """The frame of pictures (N, C, H, W) around which an action puts the value ``fill``.
+
+    A disc that is filled by nearly all pictures is a round window: its edge stays when content
+    turns, so that it is no content.
+    """
+    x = images[: max(64, min(LOOKED_AT, MOST_VALUES // images[0].numel()))]
+    low, high = x.aminmax()
+    least = CONTENT * (high - low)
+    distance = radii(x.shape[-2], x.shape[-1], x.device)
+    disc = _find_disc(x, distance, least)
+    if disc is not None:
+        return disc
+    away = (x - fill).abs().amax(1)
+    differs = away > torch.maximum(least, NOISE * _border_noise(x))
+    border = torch.cat((differs[:, (0, -1)].flatten(), differs[:, :, (0, -1)].flatten()))
+    plain = bool(border.float().mean() < 0.1)
+    if not plain:
+        return Frame(False, float(x.mean()), 1.0)
+    return Frame(True, fill, min(max(_farthest(differs, distance), 0.1), math.sqrt(2)))
+
+
+@torch.no_grad()
+def channel_offsets(images: Tensor, fill: float) -> tuple[float, ...]:
+    """By how much a coloured background differs from one value in each channel; zeros elsewhere.
+
+    Args:
+        images: (N, C, H, W).
+        fill: the value.
+    """
+    x = images[:LOOKED_AT].transpose(0, 1)
+    low, high = x.aminmax()
+    like = CONTENT * (high - low)
+    border = torch.cat((x[..., (0, -1), :].flatten(1), x[..., (0, -1)].flatten(1)), 1)
+    middles = border.median(1).values
+    agrees = ((border - middles[:, None]).abs() < like).float().mean(1) > 0.9
+    if not bool(agrees.all()) or not bool(middles.max() - middles.min() > like):
+        return (0.0,) * len(middles)
+    return tuple((middles - fill).tolist())
+
+
+def _border_noise(x: Tensor) -> Tensor:
+    """Standard deviation of noise around the content: of neighbours on the border.
+
+    It is that of differences, over the root of 2, from their median; textures are smoother than
+    what they vary by, and noise is not.
+    """
+    edges = (x[..., (0, -1), :], x[..., (0, -1)].mT)
+    step = torch.cat([edge.diff(dim=-1).flatten() for edge in edges]).abs().median()
+    every = torch.cat([edge.flatten() for edge in edges])
+    away = (every - every.median()).abs().median()
+    return step / (0.6745 * math.sqrt(2)) if bool(step > away) else step.new_zeros(())
+
+
+def _farthest(differs: Tensor, distance: Tensor) -> float:
+    """Distance from the middle within which pixels differ, but for those of very few pictures."""
+    often = differs.sum(0) > max(2, SELDOM * len(differs))
+    return float(distance[often].max()) if bool(often.any()) else 0.0
+
+
+def _find_disc(x: Tensor, distance: Tensor, least: Tensor) -> Frame | None:
+    """The frame of square pictures in a round window: one value in the corners, a filled disc."""
+    side = x.shape[-1]
+    corners = distance > 1 + 1 / side
+    if x.shape[-2] != side or not bool(corners.any()):
+        return None
+    around = x[..., corners].median()
+    differs = (x - around).abs().amax(1) > least
+    radius = min(_farthest(differs, distance), 1.0)
+    inside = distance < radius - 3 / side
+    if radius < SMALLEST_DISC or bool(differs[:, corners].float().mean() > 0.01):
+        return None
+    filled = bool(differs[:, inside].float().mean() > FILLED)
+    return Frame(False, float(x[..., inside].mean()), radius - 1 / side) if filled else None
+
+
+def radii(height: int, width: int, device: torch.device) -> Tensor:
+    """Distance (H, W) of pixel centres from the middle, in halves of the longer side."""
+    x, y = (torch.arange(side, device=device) * 2 + 1 - side for side in (width, height))
+    return torch.hypot(y[:, None].float(), x[None].float()) / max(height, width)

@@ -1,0 +1,138 @@
+"""Tests that may be looked at after every picture: conformal e-processes with unknown start."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from symmetries._validation.checks import check_number, check_whole, invalid
+
+POWERS = (0.05, 0.2, 0.5)  # of bets on p-values near 0 and, mirrored, near 1
+Floats = NDArray[np.float64]
+
+
+class ExchangeabilityTest:
+    r"""Anytime-valid test that a stream continues a reference, for several scores of its items.
+
+    **What is tested.** Under the null hypothesis the items of the reference that was held out and
+    those of the stream are exchangeable: no order of them is more likely than another. The bins of
+    the scores are fixed before any of these items is seen.
+
+    **Why the false alarm rate holds.** Fix one score. Let item n of the stream have the p-value
+
+    .. math:: p_n = (\#\{i: s_i > s_n\} + U_n \#\{i: s_i = s_n\}) / (m + n)
+
+    over the m items held out and the first n of the stream, itself included, with U uniform. Given
+    the unordered set of these items, item n is each of them with equal probability, so that p_n is
+    uniform; the earlier p-values are functions of the order of the others and have the same law
+    whatever that set is. Hence :math:`p_1, p_2, \dots` are independent and uniform (Vovk, Gammerman
+    and Shafer, *Algorithmic Learning in a Random World*, 2005). A bet b on [0, 1] with
+    :math:`\int b = 1` has :math:`E\,b(p_n) = 1` given the past, so a product of bets is a
+    nonnegative martingale. So is a mixture over bets and over the time s at which betting begins,
+
+    .. math:: M_n = \frac1J \sum_j \sum_{s \le n} w_s \prod_{i=s}^n b_j(p_i) + \sum_{s > n} w_s,
+
+    with weights :math:`w_s = 1 / (s (s + 1))` that sum to 1: :math:`M_0 = 1`. By Ville's inequality
+    the probability that M ever reaches K / alpha is at most alpha / K. With K scores, one for each
+    kind of change, the probability that any of the K processes ever does is at most alpha. (Each is
+    a martingale for its own past only, so they are not averaged.)
+
+    Bets are :math:`b(p) = k p^{k - 1}` and :math:`b(1 - p)` for some k below 1: against many small
+    or many large p-values.
+
+    The state has a size that does not grow: counts of the bins, and K x J numbers.
+
+    Args:
+        held_out: bins (m, K) of the scores of the reference items held out, whole numbers below
+            ``bins``.
+        bins: number of bins.
+        alpha: largest probability of any false alarm, whenever one looks.
+        seed: of the numbers U, which depend on it and on n only.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> test = ExchangeabilityTest(rng.integers(0, 32, (500, 1)), bins=32)
+        >>> for _ in range(50):
+        ...     test.update(np.array([30]))
+        >>> test.alarm
+        True
+    """
+
+    def __init__(
+        self, held_out: NDArray[np.int64], bins: int, alpha: float = 0.01, seed: int = 0
+    ) -> None:
+        check_whole(bins, "bins", 2, 10_000)
+        check_number(alpha, "alpha", 1e-9, 0.5)
+        if held_out.ndim != 2 or not held_out.size:
+            raise invalid("held_out", "bins (m, K)", f"shape {held_out.shape}", "give some items")
+        scores = held_out.shape[1]
+        self.alpha, self.seed, self.number = alpha, seed, 0
+        self.counts = np.stack([np.bincount(held_out[:, k], minlength=bins) for k in range(scores)])
+        bets = 2 * len(POWERS)
+        self.log_wealth: Floats = np.full((scores, bets), -1e300)
+        self.run: Floats = np.zeros((scores, bets))  # log-wealth since the best start
+        self.start = np.zeros((scores, bets), np.int64)
+        self.peak = np.zeros(scores)  # the largest log M so far
+
+    def update(self, bins: NDArray[np.int64]) -> None:
+        """Take the bins (K,) of the next item's scores."""
+        p = self.p_values(bins)
+        n = self.number
+        p = np.clip(np.stack([p, 1 - p], 1), 1e-300, 1)
+        powers = np.array(POWERS)
+        bets = (np.log(powers) + (powers - 1) * np.log(p)[:, :, None]).reshape(len(bins), -1)
+        self.log_wealth = bets + np.logaddexp(self.log_wealth, -math.log(n * (n + 1)))
+        fresh = self.run <= 0
+        self.start[fresh] = n - 1
+        self.run = np.where(fresh, 0.0, self.run) + bets
+        self.peak = np.maximum(self.peak, self.log_evidence)
+
+    def p_values(self, bins: NDArray[np.int64]) -> Floats:
+        """Count the bins (K,) of the next item, and return its p-values (K,)."""
+        each = np.arange(len(bins))
+        self.counts[each, bins] += 1
+        self.number += 1
+        same = self.counts[each, bins]
+        above = np.where(np.arange(self.counts.shape[1]) > bins[:, None], self.counts, 0).sum(1)
+        uniform = np.random.default_rng((self.seed, self.number)).random(len(bins))
+        return np.asarray((above + uniform * same) / self.counts.sum(1))
+
+    @property
+    def log_evidence(self) -> Floats:
+        """Logarithm of M (K,), for each score: evidence against the null hypothesis."""
+        mixed = np.logaddexp.reduce(self.log_wealth, 1) - math.log(self.log_wealth.shape[1])
+        return np.asarray(np.logaddexp(mixed, -math.log(self.number + 1)))
+
+    @property
+    def limit(self) -> float:
+        """Logarithm of the evidence at which there is an alarm."""
+        return math.log(len(self.counts) / self.alpha)
+
+    @property
+    def alarm(self) -> bool:
+        """Whether the evidence of any score has ever reached the limit."""
+        return bool((self.peak >= self.limit).any())
+
+    @property
+    def since(self) -> int:
+        """Items of the stream before the change, as far as the best bet tells."""
+        k, j = np.unravel_index(int(self.run.argmax()), self.run.shape)
+        return int(self.start[k, j])
+
+    def state(self) -> dict[str, Any]:
+        """Plain data from which :meth:`restore` goes on, bit for bit."""
+        arrays = ("counts", "log_wealth", "run", "start", "peak")
+        numbers = {name: getattr(self, name).tolist() for name in arrays}
+        return {"number": self.number, "alpha": self.alpha, "seed": self.seed, **numbers}
+
+    @classmethod
+    def restore(cls, state: dict[str, Any]) -> "ExchangeabilityTest":
+        """The test whose :meth:`state` this is."""
+        test = cls.__new__(cls)
+        test.number, test.alpha, test.seed = state["number"], state["alpha"], state["seed"]
+        for name in ("counts", "start"):
+            setattr(test, name, np.array(state[name], np.int64))
+        for name in ("log_wealth", "run", "peak"):
+            setattr(test, name, np.array(state[name], np.float64))
+        return test

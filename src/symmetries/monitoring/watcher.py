@@ -1,0 +1,173 @@
+"""Watching a stream of pictures for a change that has a name."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from symmetries._validation.checks import check_images, check_number, check_whole, invalid
+from symmetries.data.background import background
+from symmetries.monitoring.eprocess import ExchangeabilityTest
+from symmetries.monitoring.moves import moves_of
+from symmetries.monitoring.naming import Change, Responses
+from symmetries.monitoring.readers import ChangeReader
+from symmetries.training.checkpoint import load_state, rebuilding, write_state
+
+BINS = 64
+RESPONSES = 400  # held-out pictures on which responses are measured
+KEPT = 2000  # scores of the latest pictures, from which a change is measured
+LEAST = 100  # pictures of a reference
+NAME = "watch"  # of the stored state
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is known of a stream after some pictures.
+
+    Args:
+        number: pictures so far.
+        alarm: whether there was an alarm; false alarms have probability alpha at most, for ever.
+        evidence: logarithm to base 10 of the largest evidence so far; the limit is K / alpha.
+        since: number of pictures before the change; None without an alarm.
+        change: its name and its size; None without an alarm.
+    """
+
+    number: int
+    alarm: bool
+    evidence: float
+    since: int | None = None
+    change: Change | None = None
+
+
+class Watcher:
+    """Watches pictures that come one after the other, against a reference.
+
+    Half of the reference teaches a network to read changes that are made on purpose; the other half
+    is what the stream is compared with by :class:`ExchangeabilityTest`, one process for each kind
+    of change. After an alarm the change is named and measured. The test may be looked at after
+    every picture; the name and the size are estimates.
+
+    Args:
+        reader: fitted.
+        responses: of held-out pictures.
+        edges: of the bins of each score, (K, B - 1).
+        test: of the stream so far.
+        latest: scores of the latest pictures.
+        position: where the stream is to go on; for the caller.
+    """
+
+    def __init__(
+        self,
+        reader: ChangeReader,
+        responses: Responses,
+        edges: NDArray[np.float32],
+        test: ExchangeabilityTest,
+        latest: list[list[float]] | None = None,
+        position: Any = None,  # noqa: ANN401 - plain data
+    ) -> None:
+        self.reader, self.responses, self.edges, self.test = reader, responses, edges, test
+        self.latest = latest or []
+        self.position = position
+
+    @classmethod
+    def fit(
+        cls, reference: Tensor, alpha: float = 0.01, seed: int = 0, fill: float | None = None
+    ) -> "Watcher":
+        """Learn to read changes off a reference.
+
+        Args:
+            reference: pictures (N, C, H, W) from 0 to 1, at least 100, in any order.
+            alpha: largest probability of any false alarm, whenever one looks.
+            seed: of the split, the network and the test.
+            fill: value of the background; None finds it at the borders.
+        """
+        check_images(reference)
+        check_number(alpha, "alpha", 1e-9, 0.5)
+        check_whole(seed, "seed", 0, 2**63 - 1)
+        if len(reference) < LEAST:
+            raise invalid("reference", f"at least {LEAST} pictures", len(reference), "give more")
+        generator = torch.Generator().manual_seed(seed)
+        order = torch.randperm(len(reference), generator=generator)
+        taught, held_out = (reference[part].float() for part in order.tensor_split(2))
+        value = background(taught) if fill is None else fill
+        channels, height, width = reference.shape[1:]
+        with torch.random.fork_rng([]):
+            torch.manual_seed(seed)
+            reader = ChangeReader((channels, height, width), moves_of(channels), value)
+        reader.learn(taught, generator)
+        responses = Responses.measure(reader.eval(), held_out[:RESPONSES])
+        with torch.no_grad():
+            inner = torch.linspace(0, 1, BINS + 1)[1:-1]
+            edges = reader(taught).quantile(inner, 0).T.contiguous().numpy()
+            bins = _bins(reader(held_out), edges)
+        return cls(reader, responses, edges, ExchangeabilityTest(bins, BINS, alpha, seed))
+
+    def update(self, pictures: Tensor) -> Finding:
+        """Take the next pictures (n, C, H, W) of the stream, and return what is known now."""
+        check_images(pictures)
+        if tuple(pictures.shape[1:]) != self.reader.shape:
+            got = f"{tuple(pictures.shape[1:])}"
+            raise invalid("stream", f"pictures {self.reader.shape}", got, "resize them")
+        with torch.no_grad():
+            scores = self.reader(pictures.float())
+        for row in _bins(scores, self.edges):
+            self.test.update(row)
+        self.latest = [*self.latest, *scores.tolist()][-KEPT:]
+        return self.finding()
+
+    def finding(self) -> Finding:
+        """What is known now."""
+        number, evidence = self.test.number, float(self.test.peak.max()) / math.log(10)
+        if not self.test.alarm:
+            return Finding(number, False, evidence)
+        since = min(self.test.since, number - 1)
+        recent = torch.tensor(self.latest)[-(number - since) :]
+        return Finding(number, True, evidence, since, self.responses.name(recent))
+
+    def save(self, folder: Path) -> Path:
+        """Write the network and the state of the stream, whole or not at all."""
+        parts = {name: getattr(self.responses, name) for name in ("centre", "covariance", "curves")}
+        tensors = {f"reader.{name}": value for name, value in self.reader.state_dict().items()}
+        meta = {
+            "shape": list(self.reader.shape),
+            "fill": self.reader.fill,
+            "held_out": self.responses.held_out,
+            "test": self.test.state(),
+            "latest": self.latest,
+            "position": self.position,
+        }
+        edges = torch.from_numpy(self.edges)
+        return write_state(folder, NAME, {**tensors, **parts, "edges": edges}, meta)
+
+    @classmethod
+    def load(cls, folder: Path) -> "Watcher":
+        """Read what :meth:`save` wrote; the stream goes on, bit for bit."""
+        tensors, meta = load_state(folder, NAME)
+        with rebuilding(folder, "a watcher"):
+            channels, height, width = meta["shape"]
+            moves = moves_of(channels)
+            reader = ChangeReader((channels, height, width), moves, meta["fill"]).eval()
+            weights = {k.removeprefix("reader."): v for k, v in tensors.items() if "reader." in k}
+            reader.load_state_dict(weights)
+            responses = Responses(
+                moves,
+                max(height, width),
+                tensors["centre"],
+                tensors["covariance"],
+                tensors["curves"],
+                meta["held_out"],
+            )
+            test = ExchangeabilityTest.restore(meta["test"])
+            edges = tensors["edges"].numpy()
+            return cls(reader, responses, edges, test, meta["latest"], meta["position"])
+
+
+def _bins(scores: Tensor, edges: NDArray[np.float32]) -> NDArray[np.int64]:
+    """The bins (n, K) of scores (n, K)."""
+    columns = zip(edges, scores.T.numpy(), strict=True)
+    return np.stack([np.searchsorted(edge, column) for edge, column in columns], 1)

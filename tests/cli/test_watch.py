@@ -1,0 +1,146 @@
+"""``symmetries watch``: a folder that grows, names on standard input, kills, exit codes."""
+
+import json
+import os
+import signal
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from symmetries.results import WatchResult
+
+
+@pytest.fixture
+def corners(hooks, tmp_path, monkeypatch):
+    """A reference of 300 corners, and a function that lets pictures arrive."""
+    monkeypatch.setattr("symmetries.monitoring.readers.STEPS", 300)
+    reference = (255 * hooks(300, 8, side=12)[0]).astype(np.uint8)
+    np.savez(tmp_path / "reference.npz", images=reference)
+    pictures = (255 * hooks(400, 8, seed=1, side=12)[0]).astype(np.uint8)
+    (tmp_path / "camera").mkdir()
+
+    def arrive(start, stop, turn=0.0):
+        names = []
+        for number in range(start, stop):
+            picture = Image.fromarray(pictures[number]).rotate(turn, Image.Resampling.BICUBIC)
+            path = tmp_path / "camera" / f"{number:04}.png"
+            picture.save(path)
+            os.utime(path, ns=(number * 10**9, number * 10**9))
+            names.append(str(path))
+        return names
+
+    return arrive
+
+
+def watched(tmp_path):
+    return WatchResult.load(tmp_path / "out" / "watch.json")
+
+
+def test_a_folder_that_grows(run, tmp_path, corners):
+    words = ["watch", "reference.npz", "camera", "--out", "out"]
+    corners(0, 120)
+    first = run(*words)
+    assert first.exit_code == 0, first.output
+    assert "no change in 120 pictures" in first.output
+    assert "symmetries_watch_alarm 0" in (tmp_path / "out" / "watch.prom").read_text()
+    corners(120, 260, turn=12)
+    second = run(*words, "--json")
+    assert second.exit_code == 6, second.output
+    lines = [json.loads(line) for line in second.stdout.splitlines()]
+    assert [line["pictures"] for line in lines] == [170, 220, 260]
+    found = watched(tmp_path)
+    assert (found.pictures, found.name) == (260, "rotation")
+    assert found.parameters[0].amount == pytest.approx(12, abs=2)
+    assert abs(found.since - 120) <= 10
+    assert 'parameter="rotation"' in (tmp_path / "out" / "watch.prom").read_text()
+    assert run(*words).exit_code == 6  # nothing new: it stays changed
+    assert watched(tmp_path).pictures == 260
+
+
+def test_names_on_standard_input(tmp_path, corners, monkeypatch):
+    from typer.testing import CliRunner
+
+    from symmetries.cli import app
+
+    monkeypatch.chdir(tmp_path)
+    names = "\n".join(corners(0, 30))
+    words = ["watch", "reference.npz", "-", "--out", "out"]
+    done = CliRunner().invoke(app, words, input=names)
+    assert done.exit_code == 0, done.output
+    assert watched(tmp_path).pictures == 30
+
+
+def test_another_reference_or_folder_is_refused(run, tmp_path, corners):
+    corners(0, 20)
+    words = ["watch", "reference.npz", "camera", "--out", "out"]
+    run(*words)
+    for more in (["--seed", "1"], ["--alpha", "0.05"]):
+        refused = run(*words, *more)
+        assert refused.exit_code == 4
+        assert f"of another {more[0][2:]}" in refused.output
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.tex").write_text("precious")
+    refused = run("watch", "reference.npz", "camera", "--out", "mine")
+    assert refused.exit_code == 4
+    assert [p.name for p in (tmp_path / "mine").iterdir()] == ["letter.tex"]
+    assert run(*words, "--alpha", "0.05", "--overwrite").exit_code == 0
+
+
+def test_a_killed_watch_goes_on_to_the_same_numbers(run, spawn_watch, tmp_path, corners):
+    corners(0, 150)
+    words = ["watch", "reference.npz", "camera", "--out"]
+    assert run(*words, "whole").exit_code == 0
+    for place in (3, 9, 14):
+        code = spawn_watch([*words, f"out{place}"], place)
+        assert code == -signal.SIGKILL
+        assert run(*words, f"out{place}").exit_code == 0
+        ours, theirs = (
+            WatchResult.load(tmp_path / name / "watch.json") for name in (f"out{place}", "whole")
+        )
+        assert (ours.pictures, ours.evidence) == (theirs.pictures, theirs.evidence)
+
+
+@pytest.fixture
+def spawn_watch():
+    """Run a command in a fork that is killed before its rename or exchange number ``place``."""
+
+    def start(words, place):
+        process = os.fork()
+        if process:
+            return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        from typer.testing import CliRunner
+
+        from symmetries.cli import app, replacing
+
+        seen = []
+
+        def counted(real):
+            def call(*arguments, **options):
+                seen.append(1)
+                if len(seen) == place:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return real(*arguments, **options)
+
+            return call
+
+        os.rename, os.replace = counted(os.rename), counted(os.replace)
+        replacing.exchange = counted(replacing.exchange)
+        CliRunner().invoke(app, words)
+        os._exit(0)
+
+    return start
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["watch", "nothing", "camera"], 3),
+        (["watch", "reference.npz", "nothing"], 3),
+        (["watch", "reference.npz", "camera", "--alpha", "0"], 3),
+    ],
+)
+def test_bad_input_is_refused(run, corners, words, code):
+    done = run(*words, "--out", "out")
+    assert done.exit_code == code, done.output
+    assert "please report" not in done.output

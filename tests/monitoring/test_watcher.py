@@ -1,0 +1,122 @@
+"""Planted changes of a stream are found, named and measured."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import symmetries
+from symmetries.analysis.watching import batches
+from symmetries.monitoring import Watcher
+from symmetries.monitoring.moves import amount, moves_of
+
+
+@pytest.fixture(scope="module")
+def corners(hooks):
+    """Drawn corners, which lean by up to 8 degrees: 800 of the reference, 600 of the stream."""
+    pictures = torch.from_numpy(hooks(1400, 8, side=20)[0]).float()[:, None]
+    return pictures[:800], pictures[800:]
+
+
+@pytest.fixture(scope="module")
+def fitted(corners):
+    return Watcher.fit(corners[0], seed=1)
+
+
+def again(watcher, tmp_path):
+    """A watcher of the same reference, at the beginning of its stream."""
+    watcher.save(tmp_path)
+    return Watcher.load(tmp_path)
+
+
+def turned(pictures, degrees):
+    """Turned by Pillow with bicubic weights, not by the code that is tested."""
+    return torch.stack(
+        [
+            torch.from_numpy(
+                np.asarray(Image.fromarray(p[0].numpy()).rotate(degrees, Image.Resampling.BICUBIC))
+            )
+            for p in pictures
+        ]
+    )[:, None].clamp(0, 1)
+
+
+CHANGES = {
+    "rotation": (lambda x: turned(x, 8), "rotation", 8.0, 1.5),
+    "rotation back": (lambda x: turned(x, -6), "rotation", -6.0, 1.5),
+    "shift": (lambda x: x.roll(1, -1), "shift_x", 1.0, 0.5),
+    "shift up": (lambda x: x.roll(-1, -2), "shift_y", 1.0, 0.5),
+    "value": (lambda x: 0.8 * x, "value", 0.8, 0.05),
+}
+
+
+@pytest.mark.parametrize("case", CHANGES)
+def test_a_planted_change_is_named_and_measured(fitted, corners, tmp_path, case):
+    change, parameter, size, tolerance = CHANGES[case]
+    watcher = again(fitted, tmp_path)
+    assert not watcher.update(corners[1][:300]).alarm
+    found = watcher.update(change(corners[1][300:]))
+    assert found.alarm
+    assert abs(found.since - 300) <= 10
+    assert found.change.name == case.split()[0]
+    value, low, high, _ = found.change.parameters[parameter]
+    assert value == pytest.approx(size, abs=tolerance)
+    assert low <= value <= high
+
+
+def test_a_stream_that_goes_on_as_before_gives_no_alarm(fitted, corners, tmp_path):
+    found = again(fitted, tmp_path).update(corners[1])
+    assert (found.alarm, found.since, found.change) == (False, None, None)
+
+
+def test_noise_is_none_of_these(fitted, corners, tmp_path):
+    generator = torch.Generator().manual_seed(0)
+    noise = 0.2 * torch.randn(300, 1, 20, 20, generator=generator)
+    watcher = again(fitted, tmp_path)
+    watcher.update(corners[1][:300])
+    found = watcher.update((corners[1][300:] + noise).clamp(0, 1))
+    assert found.alarm
+    assert found.change.name == "none of these"
+
+
+def test_a_stored_watcher_goes_on_as_if_nothing_had_been(fitted, corners, tmp_path):
+    whole, parts = again(fitted, tmp_path / "a"), again(fitted, tmp_path / "b")
+    stream = turned(corners[1][:200], 8)
+    expected = [whole.update(part) for part in stream.split(50)]
+    for part, finding in zip(stream.split(50), expected, strict=True):
+        assert parts.update(part) == finding
+        parts.save(tmp_path / "b")
+        parts = Watcher.load(tmp_path / "b")
+
+
+def test_colours_turn_by_hue():
+    generator = torch.Generator().manual_seed(0)
+    colours = torch.tensor([[0.8, 0.2, 0.2], [0.7, 0.4, 0.1]])
+    picked = colours[torch.randint(2, (700,), generator=generator)]
+    x = picked[:, :, None, None] * (0.5 + 0.5 * torch.rand(700, 1, 8, 8, generator=generator))
+    hue = symmetries.Colour("hue")
+    turn = hue.exp(torch.full((200, 1), math.radians(20)))
+    changed = symmetries.ImageAction(hue)(turn, x[500:])
+    found = symmetries.watch(x[:500], iter(changed.split(20)))
+    assert (found.alarm, found.name) == (True, "hue")
+    assert found.parameters[0].amount == pytest.approx(20, abs=4)
+
+
+def test_wrong_input_is_refused_by_name(fitted):
+    with pytest.raises(ValueError, match="reference: expected at least 100 pictures"):
+        Watcher.fit(torch.rand(20, 1, 8, 8))
+    with pytest.raises(ValueError, match="stream: expected pictures"):
+        fitted.update(torch.rand(2, 1, 8, 8))
+    with pytest.raises(TypeError, match="stream: expected tensors"):
+        list(batches(iter([1]), None))
+    with pytest.raises(ValueError, match="alpha: expected"):
+        Watcher.fit(torch.rand(120, 1, 8, 8), alpha=2.0)
+
+
+def test_amounts_have_the_units_of_the_reports():
+    by_name = {move.name: move for move in moves_of(3)}
+    assert amount(by_name["rotation"], 0.5, 20) == 15
+    assert amount(by_name["zoom"], 0.0, 20) == 1
+    assert "hue" not in {move.name for move in moves_of(1)}
