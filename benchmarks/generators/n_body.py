@@ -147,6 +147,7 @@ def main() -> None:
     parser.add_argument("--peer", type=Path, help="LieGAN's generator (8, 8), as an .npy file")
     parser.add_argument("--epsilon", type=float, default=0.02)
     parser.add_argument("--degree", type=int, help="of the polynomials; else chosen")
+    parser.add_argument("--cases", nargs="+", help="first words of those to train for")
     parser.add_argument("--epochs", type=int, default=EPOCHS)
     parser.add_argument("--seeds", type=int, default=3)
     given = parser.parse_args()
@@ -172,6 +173,8 @@ def main() -> None:
         theirs = torch.from_numpy(np.load(given.peer)).double()
         cases["LieGAN's generator"] = theirs[order][:, order]
     rows = []
+    chosen = tuple(given.cases or cases)
+    cases = {name: matrix for name, matrix in cases.items() if name.startswith(chosen)}
     for name, matrix in cases.items():
         for seed in range(given.seeds):
             loss = test_loss(train, test, matrix, seed, given.epochs)

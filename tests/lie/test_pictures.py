@@ -17,6 +17,7 @@ from benchmarks.generators.planted_pictures import (
 
 import symmetries
 from symmetries.actions import ImageAction
+from symmetries.analysis.lie_generators import load_group
 from symmetries.lie.pictures import PictureProblem, gradients, picture_fields, plane_points
 from symmetries.lie.planar_names import planar_name
 
@@ -72,7 +73,7 @@ def test_planted_symmetries_of_tasks_are_found(model, fields, names):
     assert all(part.high <= 0.1 for part in found.generators)
 
 
-def test_sets_of_pictures_that_are_turned_have_the_rotation():
+def test_sets_of_pictures_that_are_turned_have_the_rotation(tmp_path):
     found = symmetries.generators(turned(6000, 0, 2 * math.pi))
     assert (found.name, found.dimension) == ("so(2)", (1, 1))
     assert found.law == "density"
@@ -80,6 +81,8 @@ def test_sets_of_pictures_that_are_turned_have_the_rotation():
     some = turned(2, 1, 0.0)
     moved = ImageAction(found.fitted)(found.fitted.exp(torch.tensor([[math.pi / 2]] * 2)), some)
     assert (moved - some).norm() > 0.1 * some.norm()
+    stored = load_group(found.save(tmp_path / "generators.json"), pictures=True)
+    torch.testing.assert_close(stored.generators, found.fitted.generators)
     page = found.to_html()
     assert "rotation" in page
     assert page.count("<svg") == 2

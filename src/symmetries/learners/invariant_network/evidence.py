@@ -177,8 +177,8 @@ class LaplaceEvidence:
         A posterior of fewer rows gives a looser bound, and looser at narrow widths, where data
         determine more weights. By how much follows from the bound of half of the rows: the evidence
         lies above the bound by about half of their difference, which was found with small networks
-        (``benchmarks/network_curvature.py``), to within some 2 nats with 4 rows or more for each
-        determined weight. It is no bound any more.
+        (``benchmarks/network_curvature.py``), to within 2 to 4 nats of about 90. It is no bound
+        any more.
 
         Args:
             images: all training images (N, C, H, W).
