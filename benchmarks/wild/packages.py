@@ -19,6 +19,7 @@ from symmetries.auditing import AuditResult, audit_energies, audit_model
 from symmetries.groups import Signal
 
 RATE = 16000
+SIDE = 96  # of pictures, for two cores
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def network(build: Callable[[], nn.Module]) -> AuditResult:
     torch.manual_seed(0)
     model = build().to("cuda" if torch.cuda.is_available() else "cpu")
     options: dict[str, Any] = {"range": "shift=4px", "samples": 4, "closely": 2, "steps": 4}
-    return audit_model(model, pages(8, 224), "translation", progress=False, **options)
+    return audit_model(model, pages(8, SIDE), "translation", progress=False, **options)
 
 
 def torchvision_resnet() -> nn.Module:
@@ -65,7 +66,8 @@ def timm_model(name: str) -> nn.Module:
     """A network of timm, without its trained weights."""
     import timm
 
-    return timm.create_model(name, pretrained=False)
+    size = {"img_size": SIDE} if name.startswith("vit") else {}
+    return timm.create_model(name, pretrained=False, **size)
 
 
 def hugging_face_vit() -> nn.Module:
@@ -73,7 +75,7 @@ def hugging_face_vit() -> nn.Module:
     from transformers import ViTConfig, ViTForImageClassification
 
     sizes = {"hidden_size": 192, "num_attention_heads": 3, "intermediate_size": 768}
-    sizes["num_hidden_layers"] = 3
+    sizes |= {"num_hidden_layers": 3, "image_size": SIDE}
     return ViTForImageClassification(ViTConfig(num_labels=1000, **sizes))
 
 

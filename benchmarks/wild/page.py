@@ -26,7 +26,8 @@ inputs as they are, or moved, is never used. None of the packages' code is run.
 These packages are imported, and their code runs. SevenNet-0 and CHGNet are calculators of ASE;
 PESTO is a function of sounds, without the package's reader of files, which needs torchaudio; the
 others are modules with random weights, where *adds most* names the layer that adds most to the
-error. Errors of energies are those of single precision.
+error. Errors of energies are those of single precision. Newer wheels of torchvision than the one
+here do not import beside a CPU build of torch.
 
 {model_table}
 

@@ -17,7 +17,7 @@ from symmetries.analysis.audit_time import expected_time
 from symmetries.analysis.audited_data import audited_images, choose_images, with_labels
 from symmetries.analysis.classifiers import Classifier
 from symmetries.analysis.inputs import Readable, resolve_background
-from symmetries.analysis.parts import Over, in_parts, to_device
+from symmetries.analysis.parts import Over, in_parts
 from symmetries.analysis.preprocessing import make_preprocessing
 from symmetries.analysis.progress import progress_bar, say_to_stderr
 from symmetries.analysis.provenance import Call, summary_in_background
@@ -264,7 +264,7 @@ def measure_invariance(
     }
     if model.kind in CLASSIFIERS:
         options["output"] = "logits"  # probabilities are logarithms by now
-    x = to_device(subject.images.images, subject.device)
+    x = subject.images.images.to(subject.device)
     y = subject.images.labels
     data = x if y is None else (x, y.to(subject.device))
     try:
