@@ -66,6 +66,14 @@ def test_a_planted_change_is_named_and_measured(fitted, corners, tmp_path, case)
     assert low <= value <= high
 
 
+def test_a_change_larger_than_any_that_is_measured_has_an_open_interval(fitted, corners, tmp_path):
+    found = again(fitted, tmp_path).update(0.63 * corners[1])
+    assert found.change.name == "value"
+    _, low, high, _ = found.change.parameters["value"]
+    assert low is None
+    assert high > 0.63
+
+
 def test_a_stream_that_goes_on_as_before_gives_no_alarm(fitted, corners, tmp_path):
     found = again(fitted, tmp_path).update(corners[1])
     assert (found.alarm, found.since, found.change) == (False, None, None)

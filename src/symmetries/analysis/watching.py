@@ -43,8 +43,9 @@ def watch(
         seed: of everything drawn.
 
     Example:
-        >>> x = torch.rand(400, 1, 8, 8, generator=torch.Generator().manual_seed(0))
-        >>> found = watch(x[:200], iter(x[200:] / 2))
+        >>> from symmetries import load
+        >>> digits = load("digits").images
+        >>> found = watch(digits[:300], iter(0.75 * digits[300:500]))
         >>> found.alarm, found.name
         (True, 'value')
     """
@@ -98,11 +99,18 @@ def sentence(result: WatchResult) -> str:
     seen = f"{result.pictures:,} pictures"
     if not result.alarm:
         return f"no change in {seen} (evidence 10^{result.evidence:.1f} of 10^{result.limit:.1f})"
-    sizes = ", ".join(
-        f"{p.name} {p.amount:.3g} [{p.low:.3g}, {p.high:.3g}] {p.unit}" for p in result.parameters
-    )
+    sizes = ", ".join(f"{p.name} {_size(p)} {p.unit}" for p in result.parameters)
     what = f"{result.name}: {sizes}" if sizes else str(result.name)
     return f"changed after {result.since:,} of {seen}: {what}"
+
+
+def _size(part: ChangedParameter) -> str:
+    """An amount with its interval, or the limit that is known of it."""
+    if part.low is not None and part.high is not None:
+        return f"{part.amount:.3g} [{part.low:.3g}, {part.high:.3g}]"
+    if part.low is None and part.high is None:
+        return "of unknown size, in"
+    return f"at least {part.low:.3g}" if part.high is None else f"at most {part.high:.3g}"
 
 
 def prometheus(result: WatchResult) -> str:
@@ -113,6 +121,8 @@ def prometheus(result: WatchResult) -> str:
         f"symmetries_watch_evidence_log10 {result.evidence:.6g}",
     ]
     for part in result.parameters:
+        if part.low is None or part.high is None:
+            continue  # a limit is no amount
         labels = f'{{change="{result.name}",parameter="{part.name}",unit="{part.unit}"}}'
         lines.append(f"symmetries_watch_amount{labels} {part.amount:.6g}")
     return "\n".join(lines) + "\n"

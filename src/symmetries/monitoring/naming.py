@@ -14,6 +14,8 @@ EXPLAINED = 0.9  # share of the squared deviation that a named change explains, 
 SYSTEMATIC = 0.03  # error of a mean score, as a share of the largest amount
 QUANTILE = 3.84  # of chi-squared with one degree of freedom, at 95 %
 
+Amount = tuple[float, float | None, float | None, str]
+
 
 @dataclass(frozen=True)
 class Change:
@@ -21,12 +23,14 @@ class Change:
 
     Args:
         name: "rotation", "shift", "zoom", "hue", "value", "blur" or "none of these".
-        parameters: amount, lower and upper end of a 95 % interval, and unit, by parameter.
+        parameters: amount, lower and upper end of a 95 % interval, and unit, by parameter. An end
+            is None where the interval reaches the largest amount that is looked for: the change may
+            be larger.
         explained: share of the squared deviation of the mean scores that the change explains.
     """
 
     name: str
-    parameters: dict[str, tuple[float, float, float, str]]
+    parameters: dict[str, Amount]
     explained: float
 
 
@@ -110,14 +114,13 @@ class Responses:
             return Change("none of these", {}, explained)
         return Change(best[1], {m.name: self._amounts(m, s, p) for m, s, p in best[2]}, explained)
 
-    def _amounts(
-        self, move: Move, shares: Tensor, profile: Tensor
-    ) -> tuple[float, float, float, str]:
-        """The best amount and the ends of its interval."""
+    def _amounts(self, move: Move, shares: Tensor, profile: Tensor) -> Amount:
+        """The best amount and the ends of its interval, open at the largest amounts."""
         inside = shares[profile <= profile.min() + QUANTILE]
         ends = (shares[profile.argmin()], inside.min(), inside.max())
         best, low, high = (amount(move, float(end), self.side) for end in ends)
-        return best, low, high, move.unit
+        opens = (move.least < 0 and float(ends[1]) <= move.least, float(ends[2]) >= 1)
+        return best, None if opens[0] else low, None if opens[1] else high, move.unit
 
 
 def _distance(odd: Tensor, even: Tensor, seen: Tensor) -> Tensor:

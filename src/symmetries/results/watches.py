@@ -9,12 +9,15 @@ from symmetries.results.provenance import DataSummary, RunInfo
 
 
 class ChangedParameter(Record):
-    """One parameter of a change: its amount and a 95 % interval, in ``unit``."""
+    """One parameter of a change: its amount and a 95 % interval, in ``unit``.
+
+    An end of the interval is None where changes so large are not measured: the amount is a limit.
+    """
 
     name: str
     amount: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     unit: str
 
 
