@@ -184,7 +184,10 @@ def numbers_of(place: Path) -> list[float]:
     """All numbers of a result that do not speak of the run itself."""
     if place.suffix == ".npz":
         with np.load(place) as arrays:
-            return [float(n) for name in sorted(arrays) for n in arrays[name].ravel()]
+            found = [arrays[name] for name in sorted(arrays)]  # the run's record is bytes
+            return [
+                float(n) for array in found if isinstance(array, np.ndarray) for n in array.flat
+            ]
     (path,) = place.glob("*.json")
     content = json.loads(path.read_text())
     for name in ("run", "data", "sha256", "seconds"):

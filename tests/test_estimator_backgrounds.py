@@ -78,11 +78,12 @@ def test_a_coloured_background_is_told(digits):
         RelaxedClassifier("c4", steps=2, width=2).fit(X, digits[1][:60])
 
 
-def test_files_from_before_have_a_black_one(digits, tmp_path):
+def test_files_from_before_it_was_looked_for_are_refused(digits, tmp_path):
     model = RelaxedClassifier("c4", steps=2, width=2).fit(*digits)
     model._fitted = tuple(name for name in model._fitted if name != "fill_")
     model.save(tmp_path / "model")
-    assert RelaxedClassifier.load(tmp_path / "model").fill_ == 0.0
+    with pytest.raises(ValueError, match=r"no background .* train it again"):
+        RelaxedClassifier.load(tmp_path / "model")
 
 
 def test_a_fill_that_is_no_number(digits):

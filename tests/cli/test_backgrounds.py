@@ -116,7 +116,7 @@ def test_a_background_that_was_found_is_said(run, tiny, sets, command):
     assert said == {("grey", 0): True, ("black", 0): False, ("grey", 2): False}
 
 
-@pytest.mark.parametrize("command", ["discover", "fit", "orbit"])
+@pytest.mark.parametrize("command", ["fit", "orbit"])
 def test_a_coloured_background_is_told(run, tiny, sets, command):
     result = run(command, "colour.npz", "--group", "rotation", "--quiet")
     assert result.exit_code == 0, result.output

@@ -81,6 +81,8 @@ class Saved:
                 if name not in cls._fitted:
                     raise AttributeError(f"no fitted attribute {name!r}")
                 setattr(estimator, name, decode(value))
+            if "fill_" in cls._fitted and not hasattr(estimator, "fill_"):
+                raise AttributeError("no background 'fill_', which older versions did not look for")
             model = estimator._build()
             dtypes = [value.dtype for value in state.values() if value.is_floating_point()]
             model.to(device, dtypes[0]).load_state_dict(state)
