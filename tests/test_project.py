@@ -88,7 +88,7 @@ def test_constraints_fit_the_ranges_and_leave_nothing_out():
     project = tomllib.loads(read("pyproject.toml"))["project"]
     extras = project["optional-dependencies"].values()
     for requirement in map(Requirement, chain(project["dependencies"], *extras)):
-        # torch's CUDA build names its triton, and torchvision, which timm needs, must fit that build.
+        # torch's build names its triton; torchvision, which timm needs, must fit that build.
         if requirement.name in ("symmetries", "triton", "timm", "torchvision"):
             continue
         assert pins[canonicalize_name(requirement.name)] in requirement.specifier, requirement
