@@ -93,7 +93,8 @@ def headlines(model: "OrbitPosterior", found: Crossed, usable: Tensor, seed: int
         cell = 0.02 if choosing.coordinate.kind == "finite" else cell
         line = headline(widths, reading[usable], own, found.folds[usable], rule, cell, seed)
         most = uniform_width(choosing.coordinate)
-        ends = {name: min(getattr(line, name), most) for name in ("width", "low", "high")}
+        least = 1.0 if choosing.coordinate.kind == "finite" else 0.0  # at least one element
+        ends = {n: max(least, min(getattr(line, n), most)) for n in ("width", "low", "high")}
         lines.append(replace(line, **ends))
     return lines
 
