@@ -28,6 +28,7 @@ from output_runs import (
     RESUMED,
     content,
     count_changes,
+    damage,
     disturbed,
     invoke,
     left_over,
@@ -35,6 +36,7 @@ from output_runs import (
     places,
     plainly,
     prepare,
+    resuming,
     state,
     stopped_or_ended,
     target,
@@ -48,14 +50,15 @@ def kills(name: str, most: int | None, folder: Path) -> dict[str, int]:
     out = target(folder, name)
     if plainly(folder, name, 0):
         raise SystemExit(f"{name}: the undisturbed run failed")
-    counts["changes"] = count_changes(folder, name, signal.SIGKILL)
+    counts["changes"] = count_changes(folder, name, signal.SIGKILL, *overwriting(name))
     before, seed = state(out), 1
     for place in places(counts["changes"], most):
         seed += 1
+        damage(folder, name)
         work = partial(disturbed, folder, name, seed, place, signal.SIGKILL, *overwriting(name))
         code = ended(child(work), wait=True)
         found = whole(out, f"{name}, change {place}")
-        known = name in ("augment", "sweep") or found in (before, {seed})
+        known = name in ("augment", "data fetch", "sweep") or found in (before, {seed})
         counts["mixed"] += len(found) != 1 or not known
         counts["kills"] += code == -signal.SIGKILL
         counts["failed"] += code not in (0, -signal.SIGKILL)
@@ -72,11 +75,17 @@ def resumed(name: str, most: int | None, folder: Path, changes: int) -> dict[str
     for seed in (2, 1):
         plainly(folder, name, seed, "--overwrite")
         expected[seed] = content(out)
+    if name == "watch":  # goes on with its own output only, so that it begins with none
+        cleared(name, folder)
+        changes = count_changes(folder, name, signal.SIGKILL)
     for number, place in enumerate(places(changes, most)):
         seed = 2 - number % 2  # there is an output of the other one
-        work = partial(disturbed, folder, name, seed, place, signal.SIGKILL, "--overwrite")
+        if name == "watch":
+            cleared(name, folder)
+        more = () if name == "watch" else ("--overwrite",)
+        work = partial(disturbed, folder, name, seed, place, signal.SIGKILL, *more)
         counts["kills"] += ended(child(work), wait=True) == -signal.SIGKILL
-        counts["failed"] += plainly(folder, name, seed, "--overwrite", "--resume") != 0
+        counts["failed"] += plainly(folder, name, seed, *resuming(name)) != 0
         same = content(out) == expected[seed]
         left = left_over(folder)
         if not same or left:
@@ -89,9 +98,8 @@ def resumed(name: str, most: int | None, folder: Path, changes: int) -> dict[str
 def judge(name: str, codes: list[int | None], over: bool, folder: Path) -> Counter[str]:
     """Count how a pair of runs into one output ended, the first one's exit code first."""
     found = whole(target(folder, name), f"{name}, codes {codes}")
-    fine = 0 in codes and set(codes) <= {0, 4} and (codes != [0, 0] or over)
-    if name == "sweep":  # they share the study; the result is refused to who waits too long
-        fine = 0 in codes and set(codes) <= {0, 4}
+    shared = name in ("data fetch", "sweep")  # both may end well: one study, the same files
+    fine = 0 in codes and set(codes) <= {0, 4} and (codes != [0, 0] or over or shared)
     left = left_over(folder)
     lost = len(found) != 1 or not fine or bool(left)
     if lost:
@@ -117,8 +125,9 @@ def phases(name: str, most: int | None, folder: Path) -> Counter[str]:
     """Stop a run at each of its changes while another run into its output goes to its end."""
     counts: Counter[str] = Counter()
     plainly(folder, name, 0)
-    chosen = places(count_changes(folder, name, signal.SIGSTOP), most)
-    modes = [mode for mode in MODES if name in RESUMED or "--resume" not in mode]
+    changes = count_changes(folder, name, signal.SIGSTOP, *overwriting(name))
+    chosen = places(changes, most)
+    modes = [mode for mode in MODES if "--resume" in resuming(name) or "--resume" not in mode]
     for number, place in enumerate(chosen):
         more = modes[number % len(modes)]
         cleared(name, folder)
