@@ -258,5 +258,5 @@ def overwriting(name: str) -> tuple[str, ...]:
 
 
 def resuming(name: str) -> tuple[str, ...]:
-    """Return the options that let a command go on; watch does so by itself."""
-    return () if name == "watch" else ("--overwrite", "--resume")
+    """Return the options that let a command go on; watch does so by itself, others not at all."""
+    return ("--overwrite", "--resume") if name in RESUMED and name != "watch" else ()

@@ -9,6 +9,7 @@ lost. At last pairs of runs begin at random distances. ``--most`` and ``--pairs`
 """
 
 import argparse
+import json
 import os
 import random
 import shutil
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import store
+from common import RESULTS, store
 from kills import child, ended
 from output_runs import (
     COMMANDS,
@@ -42,6 +43,8 @@ from output_runs import (
     target,
     whole,
 )
+
+from symmetries._utils.provenance import commit
 
 
 def kills(name: str, most: int | None, folder: Path) -> dict[str, int]:
@@ -171,11 +174,12 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=40, help="at random distances")
     parser.add_argument("--commands", nargs="+", choices=[*COMMANDS], default=[*COMMANDS])
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--add", action="store_true", help="to stored numbers of the same commit")
     options = parser.parse_args()
     again_at = options.most if options.again is None else options.again
     torch.set_num_threads(1)
     started = time.time()
-    numbers: dict[str, Any] = {"commands": {}, "resumed": {}, "phases": {}}
+    numbers = stored() if options.add else {"commands": {}, "resumed": {}, "phases": {}}
     for name in options.commands:
         with tempfile.TemporaryDirectory() as scratch:
             prepare(Path(scratch))
@@ -187,8 +191,11 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as scratch:
             prepare(Path(scratch))
             numbers["phases"][name] = _counts(phases(name, again_at, Path(scratch)))
-        print(name, *(numbers[part].get(name) for part in numbers), flush=True)
+        parts = ("commands", "resumed", "phases")
+        print(name, *(numbers[part].get(name) for part in parts), flush=True)
         store("outputs", numbers, started)
+    if not options.pairs:
+        return
     with tempfile.TemporaryDirectory() as scratch:
         prepare(Path(scratch))
         numbers["pairs"] = _counts(
@@ -196,6 +203,15 @@ def main() -> None:
         )
     print("pairs", numbers["pairs"], flush=True)
     store("outputs", numbers, started)
+
+
+def stored() -> dict[str, Any]:
+    """Return the numbers of an earlier part of this campaign, which must be of the same commit."""
+    found: dict[str, Any] = json.loads((RESULTS / "outputs.json").read_text())
+    run = found.pop("run")
+    if run["commit"] != commit():
+        raise SystemExit(f"the stored numbers are of {run['commit']}, this is {commit()}")
+    return {**found, "before": [*found.get("before", []), run]}
 
 
 def _counts(found: Counter[str]) -> dict[str, int]:

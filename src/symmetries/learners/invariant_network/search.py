@@ -6,15 +6,18 @@ The evidence as a function of a width has local optima and long flat parts, wher
 
 import copy
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from symmetries._utils.provenance import source_digest, threads, versions
+from symmetries.learners.base import image_meta
 from symmetries.learners.invariant_network.profile import WidthProfile, difference_noise
 from symmetries.learners.invariant_network.training import train_learner
-from symmetries.training.atomic_files import write_atomic
+from symmetries.training.atomic_files import read_regular, write_atomic
 from symmetries.training.fingerprint import fingerprint
 
 if TYPE_CHECKING:
@@ -45,11 +48,11 @@ def search_widths(
         images: (N, C, H, W).
         targets: (N,) or (N, K).
         out: a folder that keeps the value of each candidate.
-        resume: whether values of an interrupted search with the same settings, weights and data
-            are read from there.
+        resume: whether values of an interrupted search with the same settings, group, weights,
+            data, code and number of threads are read from there.
         run: fields of :class:`symmetries.training.TrainConfig`, such as ``device``.
     """
-    known = Candidates(learner, images, targets, out, resume)
+    known = Candidates(learner, images, targets, out, resume, run)
     widths = learner.network.box.half_width.detach().clone()
     found = []
     for axis, parameter in enumerate(learner.group.parameters):
@@ -79,6 +82,7 @@ class Candidates:
         targets: (N,) or (N, K).
         out: the folder, or None.
         resume: whether the file is read.
+        run: fields of :class:`symmetries.training.TrainConfig`.
     """
 
     def __init__(
@@ -88,18 +92,36 @@ class Candidates:
         targets: Tensor,
         out: Path | str | None,
         resume: bool,
+        run: dict[str, Any],
     ) -> None:
         self.path = None if out is None else Path(out) / NAME
         self.values: dict[str, float] = {}
         if self.path is None:
             return
-        weights = fingerprint(tuple(p.detach().reshape(1, -1) for p in learner.parameters()))
-        config = json.dumps(learner.config.to_dict())
-        self.identity = [config, learner.seed, weights, fingerprint((images, targets))]
-        if resume and self.path.is_file():
-            found = json.loads(self.path.read_text())
-            if found.get("identity") == self.identity:
-                self.values = found["values"]
+        weights = [value.detach().reshape(1, -1) for value in learner.state_dict().values()]
+        identity = {
+            "settings": image_meta(learner, learner.name),
+            "weights": fingerprint(tuple(weights)),
+            "data": fingerprint((images, targets)),
+            "run": {name: str(run.get(name)) for name in ("device", "precision")},
+            "code": source_digest(),
+            "versions": versions(),
+            "threads": threads(),
+        }
+        self.identity = json.loads(json.dumps(identity))
+        if resume:
+            self.values = self._stored()
+
+    def _stored(self) -> dict[str, float]:
+        """The values in the file, if it is one of this search; it may hold anything."""
+        try:
+            found = json.loads(read_regular(self.path)) if self.path else {}
+            if found["identity"] == self.identity:
+                values = {str(key): float(value) for key, value in found["values"].items()}
+                return values if all(map(math.isfinite, values.values())) else {}
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            pass
+        return {}
 
     def value(self, key: str, compute: Callable[[], float]) -> float:
         """Return the value of a candidate, computed unless it is known."""
