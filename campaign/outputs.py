@@ -44,8 +44,6 @@ from output_runs import (
     whole,
 )
 
-from symmetries._utils.provenance import commit
-
 
 def kills(name: str, most: int | None, folder: Path) -> dict[str, int]:
     """Kill a command at each of its changes in turn, on top of what the kill before left."""
@@ -71,21 +69,21 @@ def kills(name: str, most: int | None, folder: Path) -> dict[str, int]:
     return counts
 
 
-def resumed(name: str, most: int | None, folder: Path, changes: int) -> dict[str, int]:
+def resumed(name: str, most: int | None, folder: Path) -> dict[str, int]:
     """Kill a command at each of its changes, resume it, and compare with a quiet run."""
     counts: Counter[str] = Counter()
     out, expected = target(folder, name), {}
     for seed in (2, 1):
         plainly(folder, name, seed, "--overwrite")
         expected[seed] = content(out)
+    more = () if name == "watch" else ("--overwrite",)
     if name == "watch":  # goes on with its own output only, so that it begins with none
         cleared(name, folder)
-        changes = count_changes(folder, name, signal.SIGKILL)
+    changes = count_changes(folder, name, signal.SIGKILL, *more)
     for number, place in enumerate(places(changes, most)):
         seed = 2 - number % 2  # there is an output of the other one
         if name == "watch":
             cleared(name, folder)
-        more = () if name == "watch" else ("--overwrite",)
         work = partial(disturbed, folder, name, seed, place, signal.SIGKILL, *more)
         counts["kills"] += ended(child(work), wait=True) == -signal.SIGKILL
         counts["failed"] += plainly(folder, name, seed, *resuming(name)) != 0
@@ -121,6 +119,7 @@ def cleared(name: str, folder: Path) -> None:
 
 KILLED = ("changes", "kills", "mixed", "failed", "left over")
 AGAIN = ("kills", "same", "failed", "left over")
+PARTS = ("commands", "resumed", "phases")
 MODES: tuple[tuple[str, ...], ...] = ((), ("--overwrite",), ("--overwrite", "--resume"))
 
 
@@ -173,26 +172,31 @@ def main() -> None:
     parser.add_argument("--again", type=int, help="of them to resume from and to stop at")
     parser.add_argument("--pairs", type=int, default=40, help="at random distances")
     parser.add_argument("--commands", nargs="+", choices=[*COMMANDS], default=[*COMMANDS])
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--add", action="store_true", help="to stored numbers of the same commit")
+    parser.add_argument("--merge", nargs="+", type=Path, help="results of parts, of one commit")
     options = parser.parse_args()
+    started = time.time()
+    if options.merge:
+        merge(options.merge)
+        return
     again_at = options.most if options.again is None else options.again
     torch.set_num_threads(1)
-    started = time.time()
-    numbers = stored() if options.add else {"commands": {}, "resumed": {}, "phases": {}}
+    numbers: dict[str, Any] = {part: {} for part in PARTS}
     for name in options.commands:
         with tempfile.TemporaryDirectory() as scratch:
             prepare(Path(scratch))
-            found = kills(name, options.most, Path(scratch))
-            numbers["commands"][name] = {word: found[word] for word in KILLED}
-            if name in RESUMED:
-                again = resumed(name, again_at, Path(scratch), found["changes"])
+            if "commands" in options.parts:
+                found = kills(name, options.most, Path(scratch))
+                numbers["commands"][name] = {word: found[word] for word in KILLED}
+            if name in RESUMED and "resumed" in options.parts:
+                again = resumed(name, again_at, Path(scratch))
                 numbers["resumed"][name] = {word: again[word] for word in AGAIN}
-        with tempfile.TemporaryDirectory() as scratch:
-            prepare(Path(scratch))
-            numbers["phases"][name] = _counts(phases(name, again_at, Path(scratch)))
-        parts = ("commands", "resumed", "phases")
-        print(name, *(numbers[part].get(name) for part in parts), flush=True)
+        if "phases" in options.parts:
+            with tempfile.TemporaryDirectory() as scratch:
+                prepare(Path(scratch))
+                numbers["phases"][name] = _counts(phases(name, again_at, Path(scratch)))
+        print(name, *(numbers[part].get(name) for part in PARTS), flush=True)
         store("outputs", numbers, started)
     if not options.pairs:
         return
@@ -205,13 +209,23 @@ def main() -> None:
     store("outputs", numbers, started)
 
 
-def stored() -> dict[str, Any]:
-    """Return the numbers of an earlier part of this campaign, which must be of the same commit."""
-    found: dict[str, Any] = json.loads((RESULTS / "outputs.json").read_text())
-    run = found.pop("run")
-    if run["commit"] != commit():
-        raise SystemExit(f"the stored numbers are of {run['commit']}, this is {commit()}")
-    return {**found, "before": [*found.get("before", []), run]}
+def merge(files: list[Path]) -> None:
+    """Write the results of parts that ran beside each other as one; they are of one commit."""
+    found = [json.loads(file.read_text()) for file in files]
+    runs = [one["run"] for one in found]
+    if len({run["commit"] for run in runs}) != 1:
+        raise SystemExit(f"parts of several commits: {sorted({run['commit'] for run in runs})}")
+    whole: dict[str, Any] = {part: {} for part in PARTS}
+    for one in found:
+        for part in PARTS:
+            whole[part] |= one[part]
+        whole |= {"pairs": one["pairs"]} if "pairs" in one else {}
+    for part in PARTS:
+        whole[part] = {name: whole[part][name] for name in COMMANDS if name in whole[part]}
+    last = max(runs, key=lambda run: str(run["created"]))
+    whole["run"] = {**last, "command": [run["command"] for run in runs]}
+    whole["run"]["seconds"] = [run["seconds"] for run in runs]
+    (RESULTS / "outputs.json").write_text(json.dumps(whole, indent=1) + "\n")
 
 
 def _counts(found: Counter[str]) -> dict[str, int]:
