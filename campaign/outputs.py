@@ -172,7 +172,7 @@ def main() -> None:
     parser.add_argument("--again", type=int, help="of them to resume from and to stop at")
     parser.add_argument("--pairs", type=int, default=40, help="at random distances")
     parser.add_argument("--commands", nargs="+", choices=[*COMMANDS], default=[*COMMANDS])
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--parts", nargs="+", choices=[*PARTS, "none"], default=PARTS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--merge", nargs="+", type=Path, help="results of parts, of one commit")
     options = parser.parse_args()
