@@ -79,6 +79,7 @@ def prepare(folder: Path) -> None:
     serve_downloads()
     figures.to_svg = lambda figure: Markup("")  # drawing takes longer than the rest of a run
     sys.modules["symmetries.cli.sweep"].WAIT = 1.0  # type: ignore[attr-defined]
+    sys.modules["symmetries.cli.watch"].WRITE_EVERY = 50  # type: ignore[attr-defined]
     journal = optuna.storages.journal  # a killed process leaves its lock, which lasts 30 seconds
     if not isinstance(journal.JournalFileOpenLock, partial):
         journal.JournalFileOpenLock = partial(journal.JournalFileOpenLock, grace_period=1)
@@ -189,7 +190,7 @@ def state(out: Path) -> set[int | str]:
     found: set[int | str] = {numbers["run"]["seed"]}
     if result.name == "watch.json":  # the pictures that each file has seen, too
         kept, said = Watcher.load(out / "state"), (out / "watch.prom").read_text()
-        seen = {numbers["pictures"], kept.test.number, kept.position["after"] or 0}
+        seen = {numbers["pictures"], kept.test.number, (kept.position["after"] or [0])[0]}
         seen |= {int(number) for number in re.findall(r"watch_pictures (\d+)", said)}
         return {*found, kept.test.seed, *(f"{n} pictures" for n in seen if len(seen) > 1)}
     page = (out / "report.html").read_text()
