@@ -66,17 +66,43 @@ def widths(name: str, part: str, seeds: str, seconds: float = 60.0) -> Job:
     )  # fmt: skip
 
 
-def cifar(data: str, only: str, rotations: int, augment: bool, words: str = "") -> Job:
-    """Rows of Table 3 of paper 4 by the short recipe, as many as fit."""
+def cifar(
+    data: str, only: str, augment: bool = False, words: str = "", recipe: str = "sharp",
+    epochs: int = 30, rotations: int = 4, seeds: str = "0",
+) -> Job:  # fmt: skip
+    """Rows of Table 3 of paper 4 by a recipe, as many as fit; what does not end goes on later."""
     flags = "--augment " * augment + words
-    name = f"{data}-{only.split()[0]}-{rotations}{'-augmented' * augment}"
+    name = f"{data}-{only.replace(' ', '-')}-{recipe}-{rotations}{'-augmented' * augment}"
     return Job(
-        name, 40.0, "relaxed-equivariance/cifar.py",
-        f"--set {data} --recipe pooled --epochs 12 --only {only} --rotations {rotations} "
-        f"--seeds 0 {flags} --known {{here}}/relaxed-equivariance/results.json "
+        name + (words and "-" + words.strip("-").replace(" ", "-")), 40.0,
+        "relaxed-equivariance/cifar.py",
+        f"--set {data} --recipe {recipe} --epochs {epochs} --only {only} --rotations {rotations} "
+        f"--seeds {seeds} {flags} --known {{here}}/relaxed-equivariance/results.json "
         "--budget {left} --data {data} --out {out}/cifar.json",
         "--recipe tiny --epochs 1 --examples 128",
     )  # fmt: skip
+
+
+PLAIN = "--network cnn --kernel-size 5 --batch-size 256 --lr 2e-3 --epochs 6 --data {data} "
+PLAIN += "--out {out}/results.json"
+
+
+def plain(name: str, words: str) -> Job:
+    """Runs of the plain network of paper 4 with 6 epochs."""
+    small = "--width 2 --batch-size 20000 --epochs 1 --seeds 1"
+    return Job(name, 20.0, "relaxed-equivariance/run.py", f"{words} {PLAIN}", small)
+
+
+def tenth(sets: str, augment: str, rotations: int, start: float, seeds: int) -> Job:
+    """The lambda that the grids of the plain network lack."""
+    words = f"--table 3 --modes learned --penalties 0.01 --sets {sets} --augment {augment} "
+    words += f"--rotations {rotations} --start {start} --rate 4 --seeds {seeds}"
+    return plain(f"tenth-{sets.replace(' ', '-')}-{rotations}", words)
+
+
+def trial(only: str, recipe: str, epochs: int, augment: bool = False) -> Job:
+    """A recipe for T(2), on held-out images of CIFAR-100."""
+    return cifar("cifar100", only, augment, "--validation", recipe, epochs, 1)
 
 
 SALIENCY = Job(
@@ -87,27 +113,18 @@ SALIENCY = Job(
 )  # fmt: skip
 SETS = ("cifar100", "cifar10")
 QUEUES: dict[str, tuple[tuple[Job, ...], ...]] = {
-    "rows": (
-        (symmetry("mnist-affine", 0, 300.0),),
-        (joint(0, "0 180 45 90 15", 200.0),),
+    "trials": (
         (
-            widths("blurred", "blurred", "0"),
-            widths("long", "long --tags 'crossed families'", "0", 300.0),
+            tenth("cifar10", "both", 4, 0.1, 3),
+            tenth("cifar100", "yes", 4, 0.1, 3),
+            tenth("cifar100 cifar10", "both", 8, 0.5, 1),
         ),
+        (plain("figure4", "--figure 4 --sets cifar100 --rotations 4 --seeds 1"),),
         (
-            *(cifar(data, "t2-soft", 1, False) for data in SETS),
-            *(cifar(data, "t2-soft t2-strict", 1, True) for data in SETS),
-            *(cifar("cifar10", "learned", 4, more, "--lambdas 0.01") for more in (False, True)),
-            cifar("cifar100", "learned", 4, True, "--lambdas 0.01"),
-        ),
-        (SALIENCY, *(cifar(data, "t2-learned", 1, False) for data in SETS)),
-    ),
-    "more": (
-        tuple(symmetry("mnist-affine", seed, 300.0) for seed in (1, 2)),
-        tuple(vae(added, size) for size in (50_000, 12_500) for added in (180, 0)),
-        tuple(cifar(data, "t2-learned", 1, True) for data in SETS),
-        tuple(
-            cifar(data, "soft strict partial", 8, more) for more in (False, True) for data in SETS
+            trial("t2-soft", "sharp", 3),
+            trial("t2-soft", "pooled", 3),
+            trial("t2-strict", "light", 16, True),
+            trial("t2-strict", "sharp", 16, True),
         ),
     ),
 }

@@ -70,10 +70,12 @@ def genuine_invariance(results: Row, found: Row, commit: str) -> int:
 
 
 def relaxed_equivariance(results: Row, found: Row, commit: str) -> int:
-    """Rows of cifar.py; "lanes" is how many runs shared the GPU."""
+    """Rows of cifar.py, or of run.py; "lanes" is how many runs shared the GPU."""
     names = ("data", "rotations", "mode", "omega", "penalty", "augment", "epochs", "seed")
+    names = (*names, "validation", "recipe", "experiment", "relaxed", "rate")
     rows = [clean(row, commit) for row in found["rows"]]
-    return added(results["cifar"]["rows"], rows, (*names, "validation", "recipe"))
+    short = bool(rows) and "experiment" in rows[0]
+    return added(results["rows"] if short else results["cifar"]["rows"], rows, names)
 
 
 def symmetry_model(results: Row, found: Row, commit: str) -> int:
