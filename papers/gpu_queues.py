@@ -34,22 +34,41 @@ def symmetry(task: str, seed: int, seconds: float, steps: str = "60000 60000") -
     )  # fmt: skip
 
 
-def joint(seed: int, added: str, seconds: float) -> Job:
+def pictured(task: str, added: int, seed: int) -> Job:
+    """A short run of our objective, for the figures of paper 2."""
+    return Job(
+        f"pictured-{task}-{added}-{seed}", 20.0, "symmetry-model/run.py",
+        f"--task {task} --added {added} --steps 2500 1500 --first-seed {seed} "
+        "--data {data} --out {out}",
+        "--steps 3 3 --images 200 --looked-at 20",
+    )  # fmt: skip
+
+
+def joint(added: str, seconds: float, seed: int = 0) -> Job:
     """The joint model of paper 3 with 15,000 steps; widths are compared with those at 0 degrees."""
     return Job(
-        f"joint-{seed}", seconds, "invariant-vae/run.py",
+        f"joint-{added.replace(' ', '-')}-{seed}", seconds, "invariant-vae/run.py",
         f"--parts rotation --added {added} --first-seed {seed} "
         "--limit {left} --data {data} --out {out}",
         "--digits --steps 2 --images 300",
     )  # fmt: skip
 
 
-def vae(added: int, size: int, seed: int = 0) -> Job:
-    """A VAE of Figure 9 with the networks and steps of AugVAE and of fixed augmentation."""
+def conjectures(steps: int, seconds: float) -> Job:
+    """The three conjectures of paper 3, each with and without."""
     return Job(
-        f"vae-{added}-{size}-{seed}", 50.0, "invariant-vae/run.py",
+        f"conjectures-{steps}", seconds, "invariant-vae/run.py",
+        f"--parts ablations --short {steps} --data {{data}} --out {{out}}",
+        "--short 2 --digits",
+    )  # fmt: skip
+
+
+def vaes(added: str, sizes: str, seed: int = 0) -> Job:
+    """VAEs of Figure 9 with the networks and steps of AugVAE and of fixed augmentation."""
+    return Job(
+        f"vaes-{added}-{sizes}-{seed}".replace(" ", "-"), 60.0, "invariant-vae/run.py",
         "--parts figure9 --alike --full-precision --kinds VAE --channels 64 128 256 "
-        f"--vae-steps 20000 --rotations {added} --sizes {size} --first-seed {seed} "
+        f"--vae-steps 20000 --rotations {added} --sizes {sizes} --first-seed {seed} "
         "--data {data} --out {out}",
         "--vae-steps 2 --small",
     )  # fmt: skip
@@ -126,5 +145,24 @@ QUEUES: dict[str, tuple[tuple[Job, ...], ...]] = {
             trial("t2-strict", "light", 16, True),
             trial("t2-strict", "sharp", 16, True),
         ),
+        tuple(
+            pictured(*run)
+            for run in (("mnist-affine", 0, 0), ("mnist-colour", 0, 1), ("sprites-affine", 0, 0))
+        ),
+    ),
+    "rows": (
+        (
+            widths("fixed", "long --tags fixed", "0", 100.0),
+            widths("families", "long --tags 'crossed families'", "0", 100.0),
+        ),
+        (joint("180 90", 200.0), conjectures(3000, 60.0)),
+        *(
+            (
+                cifar(data, "t2-soft", rotations=1),
+                cifar(data, "t2-strict t2-soft", True, rotations=1),
+            )
+            for data in SETS
+        ),
+        (vaes("180 0", "50000 12500"),),
     ),
 }

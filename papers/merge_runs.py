@@ -79,9 +79,13 @@ def relaxed_equivariance(results: Row, found: Row, commit: str) -> int:
 
 
 def symmetry_model(results: Row, found: Row, commit: str) -> int:
-    """Runs of the published objective."""
+    """Runs of the published objective; and those of ours that figures were drawn from."""
     rows = [row | {"made": clean(row["made"], commit)} for row in found["runs"]]
-    return added(results.setdefault("published", []), rows, ("task", "added", "seed", "variant"))
+    names, count = ("task", "added", "seed", "variant"), 0
+    for place, own in (("published", True), ("pictured", False)):
+        mine = [row for row in rows if row["variant"].startswith("paper") == own]
+        count += added(results.setdefault(place, []), mine, names) if mine else 0
+    return count
 
 
 def invariant_vae(results: Row, found: Row, commit: str) -> int:
@@ -89,7 +93,18 @@ def invariant_vae(results: Row, found: Row, commit: str) -> int:
     rows = [row | {"made": clean(row["made"], commit)} for row in found["rows"]]
     own = [row for row in rows if "--paper" not in row["made"]["command"]]
     paper = [row for row in rows if row not in own]
-    names = ("part", "steps", "added", "seed", "kind", "size", "hidden", "channels")
+    names = (
+        "part",
+        "steps",
+        "added",
+        "seed",
+        "kind",
+        "size",
+        "hidden",
+        "channels",
+        "which",
+        "side",
+    )
     count = added(results["rows"], own, names)
     return count + (added(results.setdefault("paper_networks", []), paper, names) if paper else 0)
 
