@@ -44,6 +44,16 @@ def pictured(task: str, added: int, seed: int) -> Job:
     )  # fmt: skip
 
 
+def printed(steps: int) -> Job:
+    """The first stage of paper 2's objective with equation 7 as it is printed."""
+    return Job(
+        "printed", 40.0, "symmetry-model/run.py",
+        f"--ablations --only 'paper, equation 7 as printed' --steps {steps} 2 --seeds 3 "
+        "--data {data} --out {out}",
+        "--steps 3 3 --images 200 --looked-at 20 --seeds 1",
+    )  # fmt: skip
+
+
 def joint(added: str, seconds: float, seed: int = 0) -> Job:
     """The joint model of paper 3 with 15,000 steps; widths are compared with those at 0 degrees."""
     return Job(
@@ -154,6 +164,7 @@ QUEUES: dict[str, tuple[tuple[Job, ...], ...]] = {
         (
             widths("fixed", "long --tags fixed", "0", 100.0),
             widths("families", "long --tags 'crossed families'", "0", 100.0),
+            printed(3000),
         ),
         (joint("180 90", 200.0), conjectures(3000, 60.0)),
         *(

@@ -79,13 +79,16 @@ def relaxed_equivariance(results: Row, found: Row, commit: str) -> int:
 
 
 def symmetry_model(results: Row, found: Row, commit: str) -> int:
-    """Runs of the published objective; and those of ours that figures were drawn from."""
-    rows = [row | {"made": clean(row["made"], commit)} for row in found["runs"]]
-    names, count = ("task", "added", "seed", "variant"), 0
-    for place, own in (("published", True), ("pictured", False)):
-        mine = [row for row in rows if row["variant"].startswith("paper") == own]
-        count += added(results.setdefault(place, []), mine, names) if mine else 0
-    return count
+    """Ablations; runs of the published objective; those of ours that figures were drawn from."""
+    places: dict[str, list[Row]] = {"ablations": [], "published": [], "pictured": []}
+    for row in found["runs"]:
+        own = "published" if row["variant"].startswith("paper") else "pictured"
+        place = "ablations" if "--ablations" in row["made"]["command"] else own
+        places[place].append(row | {"made": clean(row["made"], commit)})
+    names = ("task", "added", "seed", "variant")
+    return sum(
+        added(results.setdefault(place, []), rows, names) for place, rows in places.items() if rows
+    )
 
 
 def invariant_vae(results: Row, found: Row, commit: str) -> int:
