@@ -164,16 +164,18 @@ QUEUES: dict[str, tuple[tuple[Job, ...], ...]] = {
         (
             widths("fixed", "long --tags fixed", "0", 100.0),
             widths("families", "long --tags 'crossed families'", "0", 100.0),
+            widths("start", "start", "0", 40.0),
             printed(3000),
         ),
-        (joint("180 90", 200.0), conjectures(3000, 60.0)),
-        *(
-            (
-                cifar(data, "t2-soft", rotations=1),
-                cifar(data, "t2-strict t2-soft", True, rotations=1),
-            )
-            for data in SETS
+        (joint("180 90", 150.0), conjectures(3000, 60.0)),
+        (
+            *(cifar(data, "t2-soft", rotations=1) for data in SETS),
+            *(cifar(data, "t2-strict t2-soft", True, rotations=1) for data in SETS),
         ),
-        (vaes("180 0", "50000 12500"),),
+        (
+            tenth("cifar100 cifar10", "both", 8, 0.5, 1),
+            pictured("sprites-affine", 0, 0),
+            vaes("180 0", "50000 12500"),
+        ),
     ),
 }

@@ -120,7 +120,8 @@ def network(run: Run, recipe: Recipe, channels: int, classes: int) -> nn.Module:
     torch.manual_seed(run.seed)
     relax = {run.relaxed: run.omega} if run.mode == "soft" else None
     learn = run.mode == "partial" or run.penalty is not None
-    symmetry = Symmetry(Cyclic(run.rotations), run.mode, relax, learn)
+    # By a table of filters: "auto" would compile a kernel for the last layer alone.
+    symmetry = Symmetry(Cyclic(run.rotations), run.mode, relax, learn, {"order": "table"})
     names = ("width", "kernel_size", "last_kernel", "pool_first", "dropout")
     sizes = {name: getattr(recipe, name) for name in names}
     model = RelaxedResNet(channels, classes, symmetry, **sizes)
