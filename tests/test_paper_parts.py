@@ -62,6 +62,6 @@ def test_a_second_packing_loses_as_much_as_the_sheets(monkeypatch):
     images = (images + 0.02 * torch.randn(images.shape, generator=generator)).clamp(0, 1)
     packed = packed_again(images)
     loss = 10 * torch.log10(1 / (packed - images).square().mean())
-    assert 37 < float(loss) < 42, "the sheets have 39.7 dB"
+    assert 36 < float(loss) < 42, "the sheets of real pictures have 39.7 dB"
     again = 10 * torch.log10(1 / (packed_again(packed) - packed).square().mean())
     assert float(again) > 55, "on the same blocks there is nothing more to lose"
