@@ -33,10 +33,11 @@ from symmetries.learners.base import (
 )
 from symmetries.learners.invariant_network.config import InvariantNetworkConfig
 from symmetries.learners.invariant_network.evidence import LaplaceEvidence, layer_of
+from symmetries.learners.invariant_network.jacobians import trained
 from symmetries.learners.invariant_network.modules import check_layers, count_outputs, layer_names
 from symmetries.learners.invariant_network.profile import WidthProfile
 from symmetries.learners.invariant_network.search import search_widths
-from symmetries.learners.invariant_network.training import train_learner
+from symmetries.learners.invariant_network.training import train_learners
 from symmetries.nn.orbit_average import OrbitAverage
 from symmetries.training import History, load_learner, save_model
 
@@ -121,7 +122,7 @@ class InvariantNetwork(LabelledLearner):
         box = UniformBox(self.group, widths, constraint="reflect", learn=c.learn)
         options = {"samples": c.samples, "sampling": c.sampling, "action": self.act}
         self.network = OrbitAverage(module, box, **options)  # type: ignore[arg-type]
-        self.layers = layer_names(module)
+        self.layers, self.trained = layer_names(module), frozenset(trained(module))
         start = torch.full((len(self.layers),), c.evidence.prior_precision).log()
         self.register_buffer("log_precision", start)
         self.register_buffer("log_noise", torch.zeros(()))
@@ -159,7 +160,7 @@ class InvariantNetwork(LabelledLearner):
         """theta^T Delta theta / 2, as a function of the weights."""
         total = torch.zeros((), device=self.device)
         for name, value in self.module.named_parameters():
-            if value.requires_grad:
+            if name in self.trained:  # inside torch.vmap no tensor says that it requires gradients
                 precision = self.log_precision[self.layer_index(name)].exp()
                 total = total + 0.5 * precision * value.square().sum()
         return total
@@ -170,7 +171,9 @@ class InvariantNetwork(LabelledLearner):
         return LaplaceEvidence(self.module, self.act, self.config.likelihood, precision, self.noise)
 
     @torch.no_grad()
-    def estimated_evidence(self, images: Tensor, targets: Tensor, seed: int = 0) -> Tensor:
+    def estimated_evidence(
+        self, images: Tensor, targets: Tensor, seed: int = 0
+    ) -> tuple[Tensor, Tensor]:
         """Return the log evidence of training images; see :meth:`LaplaceEvidence.estimate`."""
         x, y = images.to(self.device), targets.to(self.device)
         generator = torch.Generator(self.device).manual_seed(seed)
@@ -222,7 +225,7 @@ class InvariantNetwork(LabelledLearner):
             best = torch.tensor([profile.best for profile in self.profiles])
             self.network.box.set_half_width(best)
         learn = self.config.learn and not searches
-        self.history = train_learner(self, images, targets, options, learn=learn)
+        (self.history,) = train_learners([self], images, targets, options, learn=learn)
         self.eval()
         self._warn_of_few_rows(len(images))
         return self.history
