@@ -101,7 +101,7 @@ def untrained(
     **more: Any,  # noqa: ANN401 - fields of the configuration
 ) -> InvariantNetwork:
     """A network that starts from a half-width in degrees."""
-    images, labels, classes = data
+    images, _, classes = data
     config = InvariantNetworkConfig(half_width=width / 180, samples=size.samples).replace(
         **{
             "steps": size.steps,

@@ -1,22 +1,36 @@
 """The evidence along a width: where it is highest, how well that is known, and line searches."""
 
 import math
+import warnings
 
 import pytest
 import torch
+from torch import nn
 
+from symmetries.learners.invariant_network import InvariantNetwork, InvariantNetworkConfig
 from symmetries.learners.invariant_network.profile import WidthProfile
-from symmetries.learners.invariant_network.search import line_search
+from symmetries.learners.invariant_network.search import line_search, trained_at
+
+SHAPE, RUN = (1, 6, 6), {"device": "cpu", "progress": False}
+CONFIG = InvariantNetworkConfig(samples=4).replace(steps=3, batch_size=12, every=1)
+X, Y = torch.rand(24, *SHAPE, generator=torch.Generator().manual_seed(0)), torch.arange(24) % 3
+
+
+def searched(value, points: int, bound: float = 3.0) -> WidthProfile:
+    """The line search of a function of a width and of the number of an order."""
+    return line_search(
+        lambda widths, order: [(value(w, order), 0.0) for w in widths], "x", bound, points
+    )
 
 
 def test_a_line_search_leaves_a_local_optimum_and_stays_within_bounds():
     def two(width: float, order: int) -> float:
         return 1e3 * math.exp(-((width - 0.8) ** 2)) + 500 * math.exp(-4 * (width - 2.5) ** 2)
 
-    assert line_search(two, "x", 3.0, 4).best == pytest.approx(0.8, abs=0.05)
-    assert line_search(lambda width, order: width, "x", 3.0, 3).best == 3.0
-    assert line_search(lambda width, order: -width, "x", 3.0, 3).best == 0.0
-    flat = line_search(lambda width, order: 0.0, "x", 3.0, 3)
+    assert searched(two, 4).best == pytest.approx(0.8, abs=0.05)
+    assert searched(lambda width, order: width, 3).best == 3.0
+    assert searched(lambda width, order: -width, 3).best == 0.0
+    flat = searched(lambda width, order: 0.0, 3)
     assert flat.interval == (0.0, 3.0)
     assert not flat.told
 
@@ -26,12 +40,12 @@ def test_noise_of_candidates_widens_the_interval_but_a_common_shift_does_not():
         wiggle = size * math.sin(40 * width) if order else 0.0
         return -30 * (width - 1.1) ** 2 - 7 * order + wiggle
 
-    shifted = line_search(noisy, "x", 3.0, 7)
+    shifted = searched(noisy, 7)
     assert shifted.noise == pytest.approx(0, abs=1e-9)
     low, high = shifted.interval
     assert low < 1.1 - 0.2 < 1.1 + 0.2 < high < 2
     assert shifted.told
-    wide = line_search(lambda width, order: noisy(width, order, 5.0), "x", 3.0, 7)
+    wide = searched(lambda width, order: noisy(width, order, 5.0), 7)
     assert wide.noise > 1
     assert wide.interval[0] < low < high < wide.interval[1]
 
@@ -48,3 +62,90 @@ def test_a_parabola_through_many_candidates_is_steadier_than_the_best_one():
         bests.append(widths[values.index(max(values))] - 1.5)
         assert profile.interval[0] < 1.5 < profile.interval[1]
     assert torch.tensor(tops).std() < 0.6 * torch.tensor(bests).std()
+
+
+def test_two_optima_are_refined_and_the_higher_one_between_grid_points_wins():
+    def two(width: float, order: int) -> float:
+        return 20 * math.exp(-((width - 2.0) ** 2) / 0.08) + 40 * math.exp(
+            -((width - 0.75) ** 2) / 0.05
+        )
+
+    assert max(two(0.5, 0), two(1.0, 0)) < two(2.0, 0)  # on the grid the lower one seems higher
+    found = searched(two, 7)
+    assert found.best == pytest.approx(0.75, abs=0.05)
+    assert found.told
+
+
+def test_optima_that_trainings_exchange_cannot_be_told_apart():
+    def two(width: float, order: int) -> float:
+        sides = (10.0, 14.0) if order else (12.0, 10.0)
+        near = (math.exp(-((width - at) ** 2) / 0.1) for at in (0.5, 2.5))
+        return sum(height * peak for height, peak in zip(sides, near, strict=True))
+
+    found = searched(two, 7)
+    assert found.noise > 1
+    assert found.interval[0] < 0.5 < 2.5 < found.interval[1]
+    assert not found.told
+
+
+def test_what_was_extrapolated_differently_widens_the_interval():
+    widths, values = [0.0, 1.0, 2.0, 3.0], [-30.0, 0.0, -12.0, -40.0]
+    sure = WidthProfile("x", 3.0, widths, values, 0.0, [5.0, 5.0, 5.0, 5.0])
+    assert sure.interval == WidthProfile("x", 3.0, widths, values).interval
+    unsure = WidthProfile("x", 3.0, widths, values, 0.0, [5.0, 5.0, 27.0, 5.0])
+    assert unsure.interval[1] > 2.0 > sure.interval[1]
+
+
+class Attention(nn.Module):
+    """Rows of the image as tokens, with a norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mixing = nn.MultiheadAttention(6, 2, batch_first=True)
+        self.norm, self.last = nn.LayerNorm(6), nn.Linear(6, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        tokens = x[:, 0]
+        mixed, _ = self.mixing(tokens, tokens, tokens, need_weights=False)
+        return self.last(self.norm(tokens + mixed).mean(1))
+
+
+class Looking(nn.Module):
+    """Looks at values, which torch.vmap cannot follow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = nn.Linear(36, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        flat = x.flatten(1)
+        return self.last(flat if float(x.sum()) > -1e9 else -flat)
+
+
+def convolutional() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.GELU(), nn.Flatten(), nn.Linear(64, 3)
+    )
+
+
+@pytest.mark.parametrize("build", [convolutional, Attention])
+def test_candidates_that_train_as_one_learn_what_they_learn_alone(build):
+    torch.manual_seed(0)
+    model = InvariantNetwork(build(), "rotation", SHAPE, CONFIG)
+    widths = torch.tensor([[0.0], [1.0], [2.0]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        together = trained_at(model, widths, X, Y, RUN)
+    for width, found in zip(widths, together, strict=True):
+        (alone,) = trained_at(model, width[None], X, Y, RUN)
+        torch.testing.assert_close(found(X), alone(X), atol=1e-3, rtol=1e-3)
+        torch.testing.assert_close(found.log_precision, alone.log_precision, atol=1e-2, rtol=1e-2)
+
+
+def test_candidates_of_a_network_that_vmap_cannot_follow_train_one_by_one():
+    model = InvariantNetwork(Looking(), "rotation", SHAPE, CONFIG.replace(every=9, burn_in=0.9))
+    widths = torch.tensor([[0.0], [1.0]])
+    with pytest.warns(RuntimeWarning, match="candidates train one by one"):
+        found = trained_at(model, widths, X, Y, RUN)
+    (alone,) = trained_at(model, widths[1:], X, Y, RUN)
+    assert torch.equal(found[1](X), alone(X))

@@ -170,10 +170,11 @@ def trained_at(
     twins = copies()
     try:
         train_learners(twins, images, targets, run, order=order)
-    except TORCH_ERRORS as error:
-        if len(twins) == 1 or type(error) not in TORCH_ERRORS:
+    except (*TORCH_ERRORS, ValueError) as error:
+        cause = error.__cause__ or error  # torch's own, where a check has added its words
+        if len(twins) == 1 or type(cause) not in TORCH_ERRORS:
             raise
-        said = str(error).strip().partition("\n")[0]
+        said = str(cause).strip().partition("\n")[0]
         text = f"module: torch.vmap cannot follow it ({said}); candidates train one by one"
         warnings.warn(text, RuntimeWarning, stacklevel=2)
         setattr(learner.module, ALONE, True)

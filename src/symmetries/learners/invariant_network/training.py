@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 
 from symmetries.groups.names import group_name
 from symmetries.learners.invariant_network.evidence import random_signs
+from symmetries.learners.invariant_network.jacobians import plain_attention
 from symmetries.learners.invariant_network.likelihoods import log_likelihood
 from symmetries.training import Batch, History, Step, TrainConfig, TrainJob, train_together
 from symmetries.training.recipe import plain_settings
@@ -64,7 +66,8 @@ def train_learners(
             )
         )
     try:
-        return train_together(jobs)
+        with plain_attention() if len(jobs) > 1 else nullcontext():  # vmap has no rule for others
+            return train_together(jobs)
     finally:
         for learner in learners:
             learner.network.box.free.requires_grad_(learner.config.learn)
