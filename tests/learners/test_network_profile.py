@@ -1,7 +1,12 @@
 """The evidence along a width: where it is highest, how well that is known, and line searches."""
 
+import json
 import math
+import socket
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,6 +15,8 @@ from torch import nn
 from symmetries.learners.invariant_network import InvariantNetwork, InvariantNetworkConfig
 from symmetries.learners.invariant_network.profile import WidthProfile
 from symmetries.learners.invariant_network.search import line_search, trained_at
+
+from .network_worker import fitted
 
 SHAPE, RUN = (1, 6, 6), {"device": "cpu", "progress": False}
 CONFIG = InvariantNetworkConfig(samples=4).replace(steps=3, batch_size=12, every=1)
@@ -149,3 +156,24 @@ def test_candidates_of_a_network_that_vmap_cannot_follow_train_one_by_one():
         found = trained_at(model, widths, X, Y, RUN)
     (alone,) = trained_at(model, widths[1:], X, Y, RUN)
     assert torch.equal(found[1](X), alone(X))
+
+
+def test_two_processes_search_and_learn_as_one(tmp_path):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    worker, file = Path(__file__).with_name("network_worker.py"), tmp_path / "found.json"
+    started = [
+        subprocess.Popen(
+            [sys.executable, worker, port, str(rank), file], stderr=subprocess.PIPE, text=True
+        )
+        for rank in (0, 1)
+    ]
+    said = [process.communicate(timeout=240)[1] for process in started]
+    assert [process.returncode for process in started] == [0, 0], said
+    found = json.loads(file.read_text())
+    assert found["values"] == pytest.approx(fitted(None).profiles[0].values, abs=1e-2)
+    assert found["width"] == pytest.approx(
+        fitted(None, search=0).network.box.free.tolist(), abs=1e-4
+    )
+    assert (tmp_path / "run" / "search.json").is_file()

@@ -192,7 +192,8 @@ class LaplaceEvidence:
         whole, weights = len(images) * outputs, len(self.precisions())
         side, elements = EXACT.get(eta.device.type, EXACT["cpu"])
         if min(whole, weights) <= side and whole * weights <= elements:
-            return self.total(images, targets, eta), torch.zeros(())
+            exact = self.total(images, targets, eta)
+            return exact, torch.zeros_like(exact)
         traced, weight = images, 1.0
         if len(images) > TRACED:
             some = torch.randperm(len(images), generator=generator, device=eta.device)[:TRACED]

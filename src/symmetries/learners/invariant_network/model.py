@@ -44,7 +44,7 @@ from symmetries.training import History, load_learner, save_model
 ROWS = 8  # for each weight that data determine, where the evidence of candidates is compared
 LARGEST = 2**29  # numbers in those rows, at most
 EVALUATED = 256  # images at a time, in eval mode
-SHARED = ("out", "resume", "device", "precision", "progress")  # options of a search
+SHARED = ("out", "resume", "device", "devices", "nodes", "precision", "progress")  # of a search
 
 
 @dataclass(frozen=True)
@@ -214,10 +214,6 @@ class InvariantNetwork(LabelledLearner):
         """
         images, targets = self._checked(data)
         options = run_options(run)
-        for name in ("devices", "nodes"):
-            if options.get(name, 1) != 1:
-                remedy = "train on one device: the posterior is computed in one process"
-                raise invalid(name, "1", options[name], remedy)
         searches = self.config.learn and self.config.evidence.search > 0
         if searches:
             few = {name: options[name] for name in SHARED if name in options}

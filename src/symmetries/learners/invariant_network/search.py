@@ -17,7 +17,7 @@ from torch import Tensor
 
 from symmetries.learners.invariant_network.jacobians import TORCH_ERRORS
 from symmetries.learners.invariant_network.profile import WidthProfile, difference_noise
-from symmetries.learners.invariant_network.training import train_learners
+from symmetries.learners.invariant_network.training import from_first, train_learners
 from symmetries.training.atomic_files import write_atomic
 from symmetries.training.fingerprint import fingerprint
 
@@ -113,13 +113,16 @@ class Candidates:
         keys = [f"{width.tolist()} {order}" for width in widths]
         missing = [i for i, key in enumerate(keys) if key not in self.known]
         size = _together(self.learner, run) if missing else 1
+        processes = run.get("devices", 1) * run.get("nodes", 1)
         for first in range(0, len(missing), size):
             here = missing[first : first + size]
             trained = trained_at(self.learner, widths[here], *self.data, run, order)
             for i, model in zip(here, trained, strict=True):
-                value, far = model.estimated_evidence(*self.data, seed=order)
-                self.known[keys[i]] = (float(value), float(far))
-            if self.path is not None:
+                value = torch.stack(model.estimated_evidence(*self.data, seed=order))
+                evidence, further = from_first(value, processes).tolist()
+                self.known[keys[i]] = (evidence, further)
+            first_process = processes == 1 or torch.distributed.get_rank() == 0
+            if self.path is not None and first_process:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 content = {"identity": self.identity, "values": self.known}
                 write_atomic(self.path, json.dumps(content).encode())
@@ -130,7 +133,8 @@ def _together(learner: "InvariantNetwork", run: dict[str, Any]) -> int:
     """How many candidates train as one computation."""
     device = str(run.get("device", "auto"))
     cuda = device.startswith("cuda") or (device == "auto" and torch.cuda.is_available())
-    if not cuda or getattr(learner.module, ALONE, False):
+    several = run.get("devices", 1) * run.get("nodes", 1) > 1
+    if not cuda or several or getattr(learner.module, ALONE, False):
         return 1
     config = learner.config
     views = config.training.batch_size * config.samples
