@@ -28,7 +28,6 @@ from torch import Tensor, nn
 from symmetries.data import ImageSet, load
 from symmetries.data.derived import rotated
 from symmetries.learners.invariant_network import InvariantNetwork, InvariantNetworkConfig
-from symmetries.learners.invariant_network.search import trained_at
 from symmetries.training import train
 from symmetries.training.step import mix, seeded
 
@@ -105,15 +104,7 @@ class Comparison:
         images, labels = self.data
         kept = len(images) - len(images) // 5
         first, rest = (images[:kept], labels[:kept]), (images[kept:], labels[kept:])
-        learner = self.learner(GRID[-1])
-        widths = torch.tensor(GRID)[:, None].deg2rad()
-        together = len(GRID) if self.given.device.startswith("cuda") else 1
-        trained = [
-            model
-            for part in widths.split(together)
-            for model in trained_at(learner, part, *first, self.run)
-        ]
-        scores = [self.accuracy(model, rest) for model in trained]
+        scores = [self.accuracy(self.held(degrees, first), rest) for degrees in GRID]
         degrees = GRID[scores.index(max(scores))]
         return self.held(degrees, self.data), {"half_width": degrees, "scores": scores}
 

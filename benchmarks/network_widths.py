@@ -160,13 +160,10 @@ class Measurement:
         """The exact evidence along the width, from other initial weights."""
         began, (images, labels, _) = time.perf_counter(), self.found
         learner = untrained(self.found, self.size, 0.0, seed)
-        widths = torch.tensor(self.widths)[:, None].deg2rad()
-        models = [
-            model
-            for part in widths.split(13 if "cuda" in self.run["device"] else 1)
-            for model in trained_at(learner, part, images, labels, self.run)
-        ]
-        total = [exact_evidence(model, images, labels, self.size) for model in models]
+        total = []
+        for width in torch.tensor(self.widths)[:, None].deg2rad():
+            model = trained_at(learner, width, images, labels, self.run)
+            total.append(exact_evidence(model, images, labels, self.size))
         row = self.row
         row["log evidence"].append(total)
         means = [sum(column) / len(column) for column in zip(*row["log evidence"], strict=True)]

@@ -5,22 +5,15 @@ import math
 import socket
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
 
-from symmetries.learners.invariant_network import InvariantNetwork, InvariantNetworkConfig
 from symmetries.learners.invariant_network.profile import WidthProfile
-from symmetries.learners.invariant_network.search import line_search, trained_at
+from symmetries.learners.invariant_network.search import line_search
 
 from .network_worker import fitted
-
-SHAPE, RUN = (1, 6, 6), {"device": "cpu", "progress": False}
-CONFIG = InvariantNetworkConfig(samples=4).replace(steps=3, batch_size=12, every=1)
-X, Y = torch.rand(24, *SHAPE, generator=torch.Generator().manual_seed(0)), torch.arange(24) % 3
 
 
 def searched(value, points: int, bound: float = 3.0) -> WidthProfile:
@@ -101,61 +94,6 @@ def test_what_was_extrapolated_differently_widens_the_interval():
     assert sure.interval == WidthProfile("x", 3.0, widths, values).interval
     unsure = WidthProfile("x", 3.0, widths, values, 0.0, [5.0, 5.0, 27.0, 5.0])
     assert unsure.interval[1] > 2.0 > sure.interval[1]
-
-
-class Attention(nn.Module):
-    """Rows of the image as tokens, with a norm."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.mixing = nn.MultiheadAttention(6, 2, batch_first=True)
-        self.norm, self.last = nn.LayerNorm(6), nn.Linear(6, 3)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        tokens = x[:, 0]
-        mixed, _ = self.mixing(tokens, tokens, tokens, need_weights=False)
-        return self.last(self.norm(tokens + mixed).mean(1))
-
-
-class Looking(nn.Module):
-    """Looks at values, which torch.vmap cannot follow."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.last = nn.Linear(36, 3)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        flat = x.flatten(1)
-        return self.last(flat if float(x.sum()) > -1e9 else -flat)
-
-
-def convolutional() -> nn.Module:
-    return nn.Sequential(
-        nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.GELU(), nn.Flatten(), nn.Linear(64, 3)
-    )
-
-
-@pytest.mark.parametrize("build", [convolutional, Attention])
-def test_candidates_that_train_as_one_learn_what_they_learn_alone(build):
-    torch.manual_seed(0)
-    model = InvariantNetwork(build(), "rotation", SHAPE, CONFIG)
-    widths = torch.tensor([[0.0], [1.0], [2.0]])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        together = trained_at(model, widths, X, Y, RUN)
-    for width, found in zip(widths, together, strict=True):
-        (alone,) = trained_at(model, width[None], X, Y, RUN)
-        torch.testing.assert_close(found(X), alone(X), atol=1e-3, rtol=1e-3)
-        torch.testing.assert_close(found.log_precision, alone.log_precision, atol=1e-2, rtol=1e-2)
-
-
-def test_candidates_of_a_network_that_vmap_cannot_follow_train_one_by_one():
-    model = InvariantNetwork(Looking(), "rotation", SHAPE, CONFIG.replace(every=9, burn_in=0.9))
-    widths = torch.tensor([[0.0], [1.0]])
-    with pytest.warns(RuntimeWarning, match="candidates train one by one"):
-        found = trained_at(model, widths, X, Y, RUN)
-    (alone,) = trained_at(model, widths[1:], X, Y, RUN)
-    assert torch.equal(found[1](X), alone(X))
 
 
 def test_two_processes_search_and_learn_as_one(tmp_path):

@@ -37,7 +37,7 @@ from symmetries.learners.invariant_network.jacobians import trained
 from symmetries.learners.invariant_network.modules import check_layers, count_outputs, layer_names
 from symmetries.learners.invariant_network.profile import WidthProfile
 from symmetries.learners.invariant_network.search import search_widths
-from symmetries.learners.invariant_network.training import train_learners
+from symmetries.learners.invariant_network.training import train_learner
 from symmetries.nn.orbit_average import OrbitAverage
 from symmetries.training import History, load_learner, save_model
 
@@ -221,7 +221,7 @@ class InvariantNetwork(LabelledLearner):
             best = torch.tensor([profile.best for profile in self.profiles])
             self.network.box.set_half_width(best)
         learn = self.config.learn and not searches
-        (self.history,) = train_learners([self], images, targets, options, learn=learn)
+        self.history = train_learner(self, images, targets, options, learn=learn)
         self.eval()
         self._warn_of_few_rows(len(images))
         return self.history

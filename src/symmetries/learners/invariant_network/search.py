@@ -6,8 +6,6 @@ The evidence as a function of a width has local optima and long flat parts, wher
 
 import copy
 import json
-import math
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from symmetries.learners.invariant_network.jacobians import TORCH_ERRORS
 from symmetries.learners.invariant_network.profile import WidthProfile, difference_noise
-from symmetries.learners.invariant_network.training import from_first, train_learners
+from symmetries.learners.invariant_network.training import from_first, train_learner
 from symmetries.training.atomic_files import write_atomic
 from symmetries.training.fingerprint import fingerprint
 
@@ -27,8 +24,6 @@ if TYPE_CHECKING:
 HALVINGS = 2
 PEAKS = 2  # local optima that are looked at more closely
 NAME = "search.json"  # in the folder of a run
-TOGETHER = 2**26  # pixels of all views in a step, up to which candidates train as one on a GPU
-ALONE = "_symmetries_alone"  # set on a module that torch.vmap cannot follow
 
 Value = tuple[float, float]  # log evidence of a candidate, and how far it was extrapolated
 Values = Callable[[list[float], int], list[Value]]  # of widths, and the number of an order
@@ -111,16 +106,14 @@ class Candidates:
     def values(self, widths: Tensor, order: int, run: dict[str, Any]) -> list[Value]:
         """Return the values of candidates (n, dim), trained unless they are known."""
         keys = [f"{width.tolist()} {order}" for width in widths]
-        missing = [i for i, key in enumerate(keys) if key not in self.known]
-        size = _together(self.learner, run) if missing else 1
         processes = run.get("devices", 1) * run.get("nodes", 1)
-        for first in range(0, len(missing), size):
-            here = missing[first : first + size]
-            trained = trained_at(self.learner, widths[here], *self.data, run, order)
-            for i, model in zip(here, trained, strict=True):
-                value = torch.stack(model.estimated_evidence(*self.data, seed=order))
-                evidence, further = from_first(value, processes).tolist()
-                self.known[keys[i]] = (evidence, further)
+        for key, width in zip(keys, widths, strict=True):
+            if key in self.known:
+                continue
+            model = trained_at(self.learner, width, *self.data, run, order)
+            value = torch.stack(model.estimated_evidence(*self.data, seed=order))
+            evidence, further = from_first(value, processes).tolist()
+            self.known[key] = (evidence, further)
             first_process = processes == 1 or torch.distributed.get_rank() == 0
             if self.path is not None and first_process:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -129,63 +122,30 @@ class Candidates:
         return [self.known[key] for key in keys]
 
 
-def _together(learner: "InvariantNetwork", run: dict[str, Any]) -> int:
-    """How many candidates train as one computation."""
-    device = str(run.get("device", "auto"))
-    cuda = device.startswith("cuda") or (device == "auto" and torch.cuda.is_available())
-    several = run.get("devices", 1) * run.get("nodes", 1) > 1
-    if not cuda or several or getattr(learner.module, ALONE, False):
-        return 1
-    config = learner.config
-    views = config.training.batch_size * config.samples
-    return max(1, TOGETHER // (views * math.prod(learner.shape)))
-
-
 def trained_at(
     learner: "InvariantNetwork",
-    widths: Sequence[Tensor] | Tensor,
+    width: Tensor,
     images: Tensor,
     targets: Tensor,
     run: dict[str, Any],
     order: int = 0,
-) -> list["InvariantNetwork"]:
-    """Return copies of a learner that were trained at held half-widths.
-
-    Several train as one computation, which on a GPU takes little longer than one of them.
+) -> "InvariantNetwork":
+    """Return a copy of a learner that was trained at held half-widths.
 
     Args:
         learner: left as it is.
-        widths: (dim,) of each copy.
+        width: (dim,).
         images: (N, C, H, W).
         targets: (N,) or (N, K).
         run: fields of :class:`symmetries.training.TrainConfig`.
         order: another number gives another order of the batches.
     """
+    twin = copy.deepcopy(learner)
+    twin.network.box.set_half_width(width)
     steps = max(1, round(learner.config.evidence.search_steps * learner.config.training.steps))
-    config = learner.config.replace(steps=steps, learn=False)
-
-    def copies() -> list["InvariantNetwork"]:
-        twins = [copy.deepcopy(learner) for _ in widths]
-        for twin, width in zip(twins, widths, strict=True):
-            twin.network.box.set_half_width(width)
-            twin.config = config
-        return twins
-
-    twins = copies()
-    try:
-        train_learners(twins, images, targets, run, order=order)
-    except (*TORCH_ERRORS, ValueError) as error:
-        cause = error.__cause__ or error  # torch's own, where a check has added its words
-        if len(twins) == 1 or type(cause) not in TORCH_ERRORS:
-            raise
-        said = str(cause).strip().partition("\n")[0]
-        text = f"module: torch.vmap cannot follow it ({said}); candidates train one by one"
-        warnings.warn(text, RuntimeWarning, stacklevel=2)
-        setattr(learner.module, ALONE, True)
-        twins = copies()
-        for twin in twins:
-            train_learners([twin], images, targets, run, order=order)
-    return [twin.eval() for twin in twins]
+    twin.config = learner.config.replace(steps=steps, learn=False)
+    train_learner(twin, images, targets, run, order=order)
+    return twin.eval()
 
 
 def line_search(values: Values, name: str, bound: float, points: int) -> WidthProfile:

@@ -1,8 +1,6 @@
 """Training of an invariant network: weights by the posterior mode, widths by the evidence."""
 
 import math
-from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,9 +8,8 @@ from torch import Tensor, nn
 
 from symmetries.groups.names import group_name
 from symmetries.learners.invariant_network.evidence import random_signs
-from symmetries.learners.invariant_network.jacobians import plain_attention
 from symmetries.learners.invariant_network.likelihoods import log_likelihood
-from symmetries.training import Batch, History, Step, TrainConfig, TrainJob, train_together
+from symmetries.training import Batch, History, Step, TrainConfig, train
 from symmetries.training.recipe import plain_settings
 from symmetries.training.schedule import lr_factor
 from symmetries.training.step import mix
@@ -25,52 +22,44 @@ LEAST, MOST = 1e-6, 1e8  # of precisions: a layer without effect would leave the
 BETAS, EPSILON = (0.9, 0.999), 1e-8  # of Adam for the widths
 
 
-def train_learners(
-    learners: Sequence["InvariantNetwork"],
+def train_learner(
+    learner: "InvariantNetwork",
     images: Tensor,
     targets: Tensor,
     run: dict[str, Any],
     *,
     learn: bool = False,
     order: int = 0,
-) -> list[History]:
+) -> History:
     """Train weights and precisions, and the widths by their gradient if ``learn``.
 
     Args:
-        learners: trained in place, as one computation if they are several; they may differ in
-            weights and widths.
+        learner: trained in place.
         images: (N, C, H, W).
         targets: (N,) or (N, K).
         run: fields of :class:`symmetries.training.TrainConfig`.
         learn: whether the widths follow their gradient.
         order: another number gives another order of the batches.
     """
-    jobs = []
-    for learner in learners:
-        config = learner.config
-        settings = plain_settings(config, group=group_name(learner.group))
-        options = {**run, "given_seed": learner.seed, "settings": settings}
-        training = config.training.train_config(seed=mix(learner.seed, order), **options)
-        training = training.replace(batch_size=min(training.batch_size, len(images)))
-        learner.network.box.free.requires_grad_(False)  # it is moved between steps
-        jobs.append(
-            TrainJob(
-                learner,
-                WeightsLoss(len(images)),
-                (images, targets),
-                training,
-                param_groups=[
-                    {"params": [p for p in learner.module.parameters() if p.requires_grad]}
-                ],
-                on_step=HyperUpdates(learner, images, targets, training, learn=learn),
-            )
-        )
+    config = learner.config
+    settings = plain_settings(config, group=group_name(learner.group))
+    options = {**run, "given_seed": learner.seed, "settings": settings}
+    training = config.training.train_config(seed=mix(learner.seed, order), **options)
+    training = training.replace(batch_size=min(training.batch_size, len(images)))
+    learner.network.box.free.requires_grad_(False)  # it is moved between steps
+    groups = [{"params": [p for p in learner.module.parameters() if p.requires_grad]}]
+    updates = HyperUpdates(learner, images, targets, training, learn=learn)
     try:
-        with plain_attention() if len(jobs) > 1 else nullcontext():  # vmap has no rule for others
-            return train_together(jobs)
+        return train(
+            learner,
+            WeightsLoss(len(images)),
+            (images, targets),
+            training,
+            param_groups=groups,
+            on_step=updates,
+        )
     finally:
-        for learner in learners:
-            learner.network.box.free.requires_grad_(learner.config.learn)
+        learner.network.box.free.requires_grad_(config.learn)
 
 
 def from_first(value: Tensor, processes: int) -> Tensor:
@@ -151,8 +140,7 @@ class HyperUpdates:
             return
         learner, device = self.learner, self.learner.device
         self.images, self.targets = self.images.to(device), self.targets.to(device)
-        seed = mix(self.training.seed, step.index, 1)  # of this run, where several train as one
-        generator = torch.Generator(device).manual_seed(seed)
+        generator = torch.Generator(device).manual_seed(mix(step.seed, step.index, 1))
         slope = self._update(learner, generator)
         if self.learn:
             rate = learner.config.evidence.width_lr * lr_factor(step.index, self.training)
