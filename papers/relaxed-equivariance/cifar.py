@@ -78,6 +78,7 @@ RECIPES = {
     "pooled": Recipe(),
     "plain": Recipe(dropout=0.0, smoothing=0.0, weight_decay=0.0),
     "sharp": Recipe(kernel_size=3, pool_first=False, last_kernel=8),
+    "light": Recipe(kernel_size=3, pool_first=False, last_kernel=8, dropout=0.0),
     "wide": Recipe(width=48, dropout=0.3),
     "tiny": Recipe(width=4, batch_size=64),  # for a trial
     "baseline": Recipe(7, 32, False, 7, 0.0, 0.0, 0.0, 1e-3, 1 / 60, 256),
@@ -129,10 +130,6 @@ def network(run: Run, recipe: Recipe, channels: int, classes: int) -> nn.Module:
     return model
 
 
-class OutOfTimeError(Exception):
-    """The budget is spent; the run's last checkpoint stays."""
-
-
 def execute(run: Run, recipe: Recipe, arguments: argparse.Namespace, end: float) -> dict[str, Any]:
     """Train and measure one model; goes on from a checkpoint if there is one."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -163,7 +160,7 @@ def execute(run: Run, recipe: Recipe, arguments: argparse.Namespace, end: float)
 
     def look(step: Step, metrics: object) -> None:
         if time.perf_counter() > end:
-            raise OutOfTimeError
+            raise KeyboardInterrupt  # train writes a checkpoint and stops
 
     learned = [
         p for n, p in model.named_parameters() if n.endswith(("relaxed_frequency", "fraction"))
@@ -288,9 +285,8 @@ def main() -> None:
         start = time.perf_counter()
         try:
             row = execute(run, RECIPES[run.recipe], arguments, end)
-        except OutOfTimeError:
-            print(f"stopped at the budget: {run.name}", flush=True)
-            break
+        except KeyboardInterrupt:
+            raise SystemExit(f"stopped: {run.name}; the same command goes on") from None
         wall = time.perf_counter() - start
         taken[kind] = row["seconds"] / run.epochs
         made = provenance("cuda" if torch.cuda.is_available() else "cpu")
