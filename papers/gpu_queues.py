@@ -168,9 +168,13 @@ QUEUES: dict[str, tuple[tuple[Job, ...], ...]] = {
             printed(3000),
         ),
         (joint("180 90", 150.0), conjectures(3000, 60.0)),
-        (
-            *(cifar(data, "t2-soft", rotations=1) for data in SETS),
-            *(cifar(data, "t2-strict t2-soft", True, rotations=1) for data in SETS),
+        *(
+            (
+                cifar(data, "t2-soft", rotations=1),
+                cifar(data, "t2-strict t2-soft", True, rotations=1),
+                cifar(f"{data}-packed", "t2-strict", rotations=1),
+            )
+            for data in SETS
         ),
         (
             tenth("cifar100 cifar10", "both", 8, 0.5, 1),
