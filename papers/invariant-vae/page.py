@@ -53,7 +53,7 @@ def tables(results: Row, expected: Row, table: Table, verdict: Verdict) -> dict[
                 "agree within 10 degrees",
                 "Augerino's half-width",
             ],
-            width_rows(rows, "MNIST") + width_rows(shapes, "shapes"),
+            width_rows(rows, "MNIST") + width_rows(shapes, "shapes †"),
         ),
         "augerino": table(
             ["planted", "MNIST", "digits, 8 x 8"],
@@ -183,7 +183,7 @@ def goals(results: Row, expected: Row, verdict: Verdict) -> list[list[str]]:
     goal = expected["targets"]
     low, high = goal["width_ratio"]
     lines = []
-    for name, part in (("MNIST", rows), ("shapes", results["shapes"]["rows"])):
+    for name, part in (("MNIST", rows), ("shapes †", results["shapes"]["rows"])):
         for row in rotation_rows(part):
             if row["added"] and "ratio" in row:
                 what = f"width90 over expected, {name}, ±{row['added']:g}, {steps_of(row)} steps"
