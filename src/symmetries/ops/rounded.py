@@ -1,9 +1,9 @@
-"""A product in bfloat16 whose gradient to the weights comes out in float32."""
+"""Products in bfloat16 whose gradients to the weights come out in float32."""
 
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 # Whether products of bfloat16 may come out as float32.
 MIXED = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 8)
@@ -31,3 +31,41 @@ class RoundedLinear(torch.autograd.Function):
         if ctx.needs_input_grad[1]:
             to_weight = torch.mm(grad.T, x, out_dtype=torch.float32)
         return grad @ rounded if ctx.needs_input_grad[0] else None, to_weight
+
+
+class _RoundedTogether(torch.autograd.Function):
+    """Several float32 tensors rounded by one kernel, and their gradients by another one."""
+
+    @staticmethod
+    def forward(ctx: Any, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """The same tensors in bfloat16, in their layouts."""
+        rounded = [torch.empty_like(tensor, dtype=torch.bfloat16) for tensor in tensors]
+        torch._foreach_copy_(rounded, list(tensors))
+        return tuple(rounded)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
+        """The gradients in float32."""
+        whole = [torch.empty_like(grad, dtype=torch.float32) for grad in grads]
+        torch._foreach_copy_(whole, list(grads))
+        return tuple(whole)
+
+
+def rounded_parameters(network: nn.Module) -> dict[str, Tensor]:
+    """Weights and biases of all convolutions and linear layers in bfloat16, by their names.
+
+    For :func:`torch.func.functional_call`: autocast rounds each of them with a kernel of its own.
+
+    Example:
+        >>> sorted(rounded_parameters(nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3))))
+        ['0.bias', '0.weight']
+    """
+    named = [
+        (f"{name}.{own}", parameter)
+        for name, layer in network.named_modules()
+        if isinstance(layer, nn.Conv2d | nn.Linear)
+        for own, parameter in layer.named_parameters(recurse=False)
+    ]
+    rounded = _RoundedTogether.apply(*[parameter for _, parameter in named])  # type: ignore[no-untyped-call]
+    return dict(zip([name for name, _ in named], rounded, strict=True))
