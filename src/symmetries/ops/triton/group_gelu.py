@@ -136,4 +136,4 @@ class KernelGroupGelu(torch.autograd.Function):
 
 def _rows(points: int, channels: int) -> int:
     """Points of a sample that a program holds at once."""
-    return max(1, min(_TILE // channels, triton.next_power_of_2(points)))
+    return max(1, min(_TILE // channels, int(triton.next_power_of_2(points))))
