@@ -1,4 +1,4 @@
-"""Independent trainings side by side on the cores of a CPU, each with its own random numbers."""
+"""Independent trainings side by side on a CPU's cores or a GPU, each with its own random numbers."""
 
 import os
 import random
@@ -57,7 +57,10 @@ def torch_threads(number: int) -> Iterator[None]:
 
 
 def side_by_side(
-    tasks: Sequence[Callable[[], T]], at_a_time: int | None = None, threads: int | None = None
+    tasks: Sequence[Callable[[], T]],
+    at_a_time: int | None = None,
+    threads: int | None = None,
+    device: torch.device | None = None,
 ) -> list[T]:
     """Call functions that do not depend on each other, several at a time, each in a thread.
 
@@ -68,8 +71,11 @@ def side_by_side(
 
     Args:
         tasks: functions without arguments.
-        at_a_time: as many as the cores allow by default; 1 calls them in turn in this thread.
+        at_a_time: as many as the cores allow by default, on a GPU all; 1 calls them in turn in this
+            thread.
         threads: of each task; :func:`threads_of_a_fit` by default.
+        device: where they compute. On a GPU each has a stream of its own: kernels of small networks
+            leave most of it idle.
 
     Returns:
         Their results, in order.
@@ -79,6 +85,11 @@ def side_by_side(
         [1, 2]
     """
     threads = threads or threads_of_a_fit()
+    if device is not None and device.type == "cuda":
+        at_a_time = len(tasks) if at_a_time is None else at_a_time
+        if at_a_time > 1:
+            ready = torch.cuda.current_stream(device)
+            tasks = [partial(_on_stream, task, torch.cuda.Stream(device), ready) for task in tasks]
     number = max(1, available_cores() // threads) if at_a_time is None else at_a_time
     number = min(number, len(tasks))
     if number <= 1:
@@ -100,6 +111,16 @@ def side_by_side(
         if error is not None:
             raise error
         return [future.result() for future in futures]
+
+
+def _on_stream(task: Callable[[], T], own: torch.cuda.Stream, ready: torch.cuda.Stream) -> T:
+    """Call a function whose kernels run beside those of others, and wait for them."""
+    own.wait_stream(ready)
+    with torch.cuda.stream(own):
+        try:
+            return task()
+        finally:
+            own.synchronize()
 
 
 def _call(task: Callable[[], T], threads: int, stop: threading.Event) -> T:
