@@ -1,4 +1,4 @@
-"""Independent trainings side by side on a CPU's cores or a GPU, each with its own random numbers."""
+"""Independent trainings side by side on cores or a GPU, each with its own random numbers."""
 
 import os
 import random
