@@ -175,7 +175,7 @@ def fit_cell(
     try:
         law = cell.get("law", "uniform")
         what = (cell["content"], cell["size"], cell["count"], cell["planted"], cell["id"])
-        pictures = plant(*what, folder, law)
+        pictures = plant(*what, folder, law, device)
         images = ImageSet(pictures.images, pictures.labels, cell["content"])
         start, worked = time.perf_counter(), time.process_time()
         try:
