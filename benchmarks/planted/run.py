@@ -33,6 +33,7 @@ from benchmarks.planted.records import Results, Row
 
 from symmetries.data import ImageSet
 from symmetries.training.pruning import pruning_hook
+from symmetries.training.side_by_side import sleep_while_waiting
 
 RESULTS = Path(__file__).with_name("results")
 DONE = ("answered", "refused")  # others are tried again
@@ -130,7 +131,7 @@ def _side_by_side(jobs: list[Job], budget: float, workers: int) -> Iterator[Row]
     timed = partial(_fitted_in_time, end=time.time() + budget)
     context = multiprocessing.get_context("spawn")
     left = 0
-    with context.Pool(workers, torch.set_num_threads, (1,)) as pool:
+    with context.Pool(workers, _begin_process) as pool:
         for row in pool.imap_unordered(timed, jobs):
             left += row is None
             if row is not None:
@@ -139,6 +140,11 @@ def _side_by_side(jobs: list[Job], budget: float, workers: int) -> Iterator[Row]
         pool.join()
     if left:
         print(f"the budget is spent: {left} cells are left")
+
+
+def _begin_process() -> None:
+    torch.set_num_threads(1)
+    sleep_while_waiting()
 
 
 def _fitted_in_time(job: Job, end: float) -> Row | None:

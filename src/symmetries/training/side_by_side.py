@@ -1,5 +1,6 @@
 """Independent trainings side by side on cores or a GPU, each with its own random numbers."""
 
+import ctypes
 import os
 import random
 import threading
@@ -16,6 +17,7 @@ import torch
 from symmetries.training.interrupt import shared_stop
 
 T = TypeVar("T")
+_BLOCKING_SYNC = 4  # of the CUDA driver's flags
 FITS = 4  # that are expected side by side: on more cores each of them gets several threads
 
 
@@ -111,6 +113,29 @@ def side_by_side(
         if error is not None:
             raise error
         return [future.result() for future in futures]
+
+
+def sleep_while_waiting() -> bool:
+    """Let threads that wait for a GPU sleep, where they would keep a core busy each.
+
+    It must be called before the process first uses the GPU; later it changes nothing.
+
+    Returns:
+        Whether the driver did as asked.
+
+    Example:
+        >>> sleep_while_waiting() or not torch.cuda.is_available()
+        True
+    """
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    count = ctypes.c_int(0)
+    if driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)):
+        return False
+    set_flags = driver.cuDevicePrimaryCtxSetFlags_v2
+    return not any(set_flags(number, _BLOCKING_SYNC) for number in range(count.value))
 
 
 def _on_stream(task: Callable[[], T], own: torch.cuda.Stream, ready: torch.cuda.Stream) -> T:

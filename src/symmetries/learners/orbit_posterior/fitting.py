@@ -22,7 +22,7 @@ from symmetries.learners.orbit_posterior.verdicts import told
 from symmetries.training import History, train
 from symmetries.training.best import BestWeights
 from symmetries.training.recipe import plain_settings
-from symmetries.training.side_by_side import side_by_side, torch_threads
+from symmetries.training.side_by_side import side_by_side, sleep_while_waiting, torch_threads
 from symmetries.training.source import fits_on_device
 from symmetries.training.step import mix
 
@@ -79,6 +79,8 @@ def fit_folds(model: "OrbitPosterior", images: Tensor, run: Run) -> History:
     """
     folds = model.folds(len(images))
     together = _can_share_cores(model, run)
+    if together and _device(run).type == "cuda":
+        sleep_while_waiting()
     images = resident(images, _device(run)) if _processes(run) == 1 else images
     with torch_threads(model.threads if together else torch.get_num_threads()):
         first, history = _find_reach(model, images, folds, run)
