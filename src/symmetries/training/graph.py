@@ -8,7 +8,6 @@ set before each replay, because both generators are registered with the graph; i
 rate and progress are in fixed tensors that are filled before each replay.
 """
 
-import threading
 import warnings
 
 import torch
@@ -20,7 +19,6 @@ from symmetries.training.step import Step
 from symmetries.training.update import Metrics, Update
 
 WARMUP = 3
-_ONE_CAPTURE = threading.Lock()  # at a time, where trainings run side by side
 
 
 def wants_graph(config: TrainConfig, device: torch.device, world: int) -> bool:
@@ -57,13 +55,12 @@ class GraphedUpdate:
                 self._calls += 1
                 return self._warm_up(inputs)
             self._inputs = tuple(part.clone() for part in inputs)
-            with _ONE_CAPTURE:
-                self.reason = self._trial()
-                self._graph = None if self.reason else self._capture()
-            if self._graph is None:
+            self.reason = self._trial()
+            if self.reason:
                 message = f"the step is not captured as a CUDA graph: {self.reason}"
                 warnings.warn(message, RuntimeWarning, stacklevel=2)
                 return self.update(inputs)
+            self._graph = self._capture()
         else:
             for fixed, part in zip(self._inputs, inputs, strict=True):
                 fixed.copy_(part, non_blocking=True)
@@ -81,18 +78,13 @@ class GraphedUpdate:
         return metrics
 
     def _trial(self) -> str:
-        """Return why the gradient cannot be captured, or an empty string; changes no state.
-
-        Trainings in other threads than the first may not forbid all of them to synchronise: there
-        a loss that does is an error.
-        """
+        """Return why the gradient cannot be captured, or an empty string; changes no state."""
         buffers = [(buffer, buffer.clone()) for buffer in self.model.buffers()]
         self.step.host = False
-        alone = threading.current_thread() is threading.main_thread()
         try:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message=".*prototype feature")
-                torch.cuda.set_sync_debug_mode("error" if alone else "default")
+                torch.cuda.set_sync_debug_mode("error")
             self.update.gradient(self._inputs)
         except RuntimeError as error:
             return str(error).partition("\n")[0]

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from symmetries.training.interrupt import shared_stop
+from symmetries.training.turns import Turns
 
 T = TypeVar("T")
 _BLOCKING_SYNC = 4  # of the CUDA driver's flags
@@ -73,11 +74,12 @@ def side_by_side(
 
     Args:
         tasks: functions without arguments.
-        at_a_time: as many as the cores allow by default, on a GPU all; 1 calls them in turn in this
+        at_a_time: as many as the cores allow by default; 1 calls them one after the other in this
             thread.
         threads: of each task; :func:`threads_of_a_fit` by default.
-        device: where they compute. On a GPU each has a stream of its own: kernels of small networks
-            leave most of it idle.
+        device: where they compute. On a GPU each has a stream of its own, as kernels of small
+            networks leave most of it idle, and their trainings take turns after every step, so that
+            no code runs while a CUDA graph is captured; with one core they run one after the other.
 
     Returns:
         Their results, in order.
@@ -88,10 +90,14 @@ def side_by_side(
     """
     threads = threads or threads_of_a_fit()
     if device is not None and device.type == "cuda":
-        at_a_time = len(tasks) if at_a_time is None else at_a_time
+        at_a_time = (len(tasks) if available_cores() > 1 else 1) if at_a_time is None else at_a_time
         if at_a_time > 1:
-            ready = torch.cuda.current_stream(device)
-            tasks = [partial(_on_stream, task, torch.cuda.Stream(device), ready) for task in tasks]
+            turns, ready = Turns(), torch.cuda.current_stream(device)
+            own = [torch.cuda.Stream(device) for _ in tasks]
+            tasks = [
+                partial(turns.call, partial(_on_stream, task, stream, ready))
+                for task, stream in zip(tasks, own, strict=True)
+            ]
     number = max(1, available_cores() // threads) if at_a_time is None else at_a_time
     number = min(number, len(tasks))
     if number <= 1:
