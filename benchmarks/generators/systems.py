@@ -30,7 +30,10 @@ from symmetries.lie import fit_polynomial, search
 
 EPSILON, LEVEL, POINTS = 0.05, 0.999, 400
 NOISES = (0.005, 0.02, 0.05)
-SEARCH = ("certificates", "intervals", "charts", "fields", "fitting", "functions", "polarisation")
+SEARCH = (
+    *("certificates", "intervals", "charts", "fields", "fitting", "functions", "polarisation"),
+    *("search", "triangular"),
+)
 Function = Callable[[Tensor], Tensor]
 
 

@@ -52,6 +52,10 @@ MISFIT = (
     "the fit misses part of the function, whose symmetries are not those of the fit; "
     "a trained model can be given instead"
 )
+SURFACE = (
+    "data lies on a curved surface or has columns of few values, and slopes between them are not "
+    "known; a degree or a model can be given if the function is known to be one"
+)
 
 
 def generators(
@@ -199,7 +203,8 @@ def describe_generators(
         source = f"polynomial of degree {quality.degree}"
         told = not answers.reason
         if told and not quality.adequate(epsilon):
-            answers = replace(answers, least=0, most=len(answers.spectrum), reason=MISFIT)
+            reason = SURFACE if quality.undetermined else MISFIT
+            answers = replace(answers, least=0, most=len(answers.spectrum), reason=reason)
         elif (
             told
             and rule == "density"

@@ -29,12 +29,15 @@ class FitQuality:
             the smallest.
         unexplained: share of the variance of data held out that is not explained.
         structure: how many standard errors the residuals of nearest neighbours are correlated by.
+        undetermined: whether the next degree has polynomials that are 0 on all data, so that data
+            cannot tell slopes across the surface that it lies on.
     """
 
     degree: int
     needed: int
     unexplained: float
     structure: float
+    undetermined: bool = False
 
     def adequate(self, epsilon: float) -> bool:
         """Whether nothing in the residuals says that the polynomial misses part of the function.
@@ -42,7 +45,7 @@ class FitQuality:
         Residuals that are too small to matter at this epsilon need not look like noise. A fit that
         is worse than a constant on data held out says nothing.
         """
-        if self.unexplained > WORSE:
+        if self.unexplained > WORSE or self.undetermined:
             return False
         return self.structure < 3 or math.sqrt(max(self.unexplained, 0.0)) < epsilon / 10
 
@@ -78,9 +81,10 @@ def choose_degree(
         got = f"{degree}, though a polynomial of this degree is 0 on all data"
         remedy = "slopes are not known then: give a lower degree, or a model"
         raise invalid("degree", "one whose polynomials differ on the data", got, remedy)
-    known = [1]
+    known, surface = [1], False
     for n, size in enumerate(sizes[1:], 2):
-        if size > limit or not determined(points[first], n):
+        surface = size <= limit and not determined(points[first], n)
+        if size > limit or surface:
             break
         known.append(n)
     needed = degree if degree is not None else _needed(points, outputs, fitted, held_out, known)
@@ -94,7 +98,9 @@ def choose_degree(
         )
     spread = (outputs - outputs.mean(0)).square().sum()
     unexplained = float(rest.square().sum() / spread) if spread > 0 else 0.0
-    return FitQuality(used, needed, unexplained, residual_structure(points, rest, units))
+    structure = residual_structure(points, rest, units)
+    undetermined = surface and degree is None and used == needed
+    return FitQuality(used, needed, unexplained, structure, undetermined)
 
 
 def determined(points: Tensor, degree: int) -> bool:

@@ -26,6 +26,7 @@ from symmetries.lie.polarisation import LAWS, Problem, Spectrum
 DEGREES = {"quadratic": 2, "cubic": 3}
 FIELDS = ("linear", "affine", *DEGREES)
 MOST = 12_000  # unknown numbers, whose triangular factor has about a gigabyte
+LARGEST = 1e100  # outputs whose squares can be computed with
 
 
 @dataclass(frozen=True)
@@ -176,6 +177,10 @@ def _unit_outputs(
     with torch.no_grad():
         outputs = torch.cat([function(part) for part in points.split(4096)])
     check_finite(outputs, "model")
+    largest = float(outputs.abs().max())
+    if not 1 / LARGEST < largest < LARGEST and largest > 0:
+        expected = f"outputs of a size between {1 / LARGEST:g} and {LARGEST:g}"
+        raise invalid("model", expected, f"up to {largest:g}", "choose other units")
     size = outputs.std(0)
     varies = size > 1e-12 * outputs.abs().amax(0)
     if not bool(varies.any()):
