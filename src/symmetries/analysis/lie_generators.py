@@ -29,11 +29,12 @@ from symmetries.lie.certificates import (
 from symmetries.lie.charts import data_chart
 from symmetries.lie.densities import choose_density_degree, fit_log_density, keeps_data
 from symmetries.lie.fields import Field
-from symmetries.lie.fitting import FitQuality, choose_degree
+from symmetries.lie.fitting import UNDETERMINED, FitQuality, choose_degree, determined
 from symmetries.lie.frames import shown_frame
-from symmetries.lie.functions import Function, fit_polynomial
+from symmetries.lie.functions import SINGULAR, Function, fit_polynomial
 from symmetries.lie.groups import learned_group
 from symmetries.lie.search import Search, search
+from symmetries.lie.surfaces import vanishing
 from symmetries.results import RunInfo
 from symmetries.results.generators import (
     FieldDefect,
@@ -52,6 +53,7 @@ MISFIT = (
     "the fit misses part of the function, whose symmetries are not those of the fit; "
     "a trained model can be given instead"
 )
+NOISE = "polynomials explain the outputs no better than a constant does: they look like noise"
 SURFACE = (
     "data lies on a curved surface or has columns of few values, and slopes between them are not "
     "known; a degree or a model can be given if the function is known to be one"
@@ -197,13 +199,13 @@ def describe_generators(
         found = search(model, table.x, fields, rule, epsilon, halves[0], vectors)
         answers = certify_function(found, table.units, halves, epsilon, level)
     else:
-        found, answers, quality = _fitted(
+        found, answers, quality, source = _fitted(
             table, fields, rule, epsilon, level, degree, halves, seed, vectors
         )
-        source = f"polynomial of degree {quality.degree}"
         told = not answers.reason
         if told and not quality.adequate(epsilon):
             reason = SURFACE if quality.undetermined else MISFIT
+            reason = NOISE if quality.explained < 3 else reason
             answers = replace(answers, least=0, most=len(answers.spectrum), reason=reason)
         elif (
             told
@@ -218,7 +220,7 @@ def describe_generators(
     frame = shown_frame(table.x.reshape(-1, len(names)), names)
     matrices, shown, name = certified_basis(found, answers, frame, epsilon, level)
     result = GeneratorResult(
-        data=table.summary(found.problem.outputs),
+        data=table.summary(found.problem.outputs if table.y is None else table.y.shape[1]),
         source=source,
         fields=fields if isinstance(fields, str) else ", ".join(found.family.names),
         law=cast(Law, rule),  # checked by the search
@@ -258,27 +260,41 @@ def _fitted(
     halves: tuple[Tensor, Tensor],
     seed: int,
     vectors: int,
-) -> tuple[Search, Certificates, FitQuality]:
-    """Equations, certificates and quality of polynomials fitted to the table."""
+) -> tuple[Search, Certificates, FitQuality, str]:
+    """Equations, certificates and quality of polynomials fitted to the table, and their name."""
     x, y = table.x, table.y
     hull = data_chart(x, "affine")  # polynomials of coordinates that are not independent are many
     z = hull.coordinates(x) if hull.dim < x.shape[1] else x
+    surface = None
     if law == "density":
         quality = choose_density_degree(x, halves[0], degree)
     elif y is None:
         remedy = 'give y=..., target=... or model=..., or law="density" for the distribution of x'
         raise invalid("y", "outputs, or a model", "neither", remedy)
     else:
-        quality = choose_degree(z, y, halves[0], degree, table.units)
+        curved = degree is not None and not determined(z[halves[0]], degree)
+        quality = choose_degree(z, y, halves[0], degree, table.units, law == "invariant" and curved)
+        if quality.undetermined and law == "invariant":
+            curved = True
+            quality = choose_degree(z, y, halves[0], degree, table.units, curved)
+        surface = vanishing(z, quality.degree) if curved else None
 
     def fit(rows: Tensor) -> Function:
         if law == "density" or y is None:
             return fit_log_density(x[rows], quality.degree)
-        fitted = fit_polynomial(z[rows], y[rows], quality.degree)
-        return fitted if z is x else lambda points: fitted(hull.coordinates(points))
+        singular = SINGULAR if surface is None else UNDETERMINED
+        return on_hull(fit_polynomial(z[rows], y[rows], quality.degree, singular=singular))
 
-    found = search(fit(halves[0]), x, fields, law, epsilon, halves[0], vectors)
-    return found, certify_fit(found, fit, x, table.units, halves, epsilon, level, seed), quality
+    def on_hull(function: Function) -> Function:
+        return function if z is x else lambda points: function(hull.coordinates(points))
+
+    equations = None if surface is None else on_hull(surface)
+    found = search(fit(halves[0]), x, fields, law, epsilon, halves[0], vectors, equations)
+    answers = certify_fit(found, fit, x, table.units, halves, epsilon, level, seed)
+    source = f"polynomial of degree {quality.degree}"
+    if surface is not None:
+        source += f" on a surface of {surface.coefficients.shape[1]} equations"
+    return found, answers, quality, source
 
 
 def _summary(quality: FitQuality, epsilon: float) -> FitSummary:

@@ -22,6 +22,7 @@ from symmetries.lie.fields import (
 from symmetries.lie.functions import Function, as_function
 from symmetries.lie.names import AlgebraName, name_algebra
 from symmetries.lie.polarisation import LAWS, Problem, Spectrum
+from symmetries.lie.surfaces import slope_ratio
 
 DEGREES = {"quadratic": 2, "cubic": 3}
 FIELDS = ("linear", "affine", *DEGREES)
@@ -87,6 +88,7 @@ def search(
     ignore: float = RANK,
     first: Tensor | None = None,
     vectors: int = 1,
+    surface: Function | None = None,
 ) -> Search:
     """Set up the search for the symmetries of a function.
 
@@ -103,6 +105,7 @@ def search(
         first: indices of the points that decide which directions these are; all by default.
         vectors: number of vectors that a point consists of and that one linear or affine field
             moves together: d is a multiple of it.
+        surface: functions of points that are 0 on all data, which symmetries have to leave alone.
     """
     check_choice(law, LAWS, "law")
     points = points.double()
@@ -112,6 +115,8 @@ def search(
     chart = data_chart(points, kind) if vectors == 1 else tied_chart(points, kind, vectors)
     z = chart.coordinates(points)
     scale = _unit_outputs(function, points, law, chart)
+    if surface is not None:
+        scale = _on_surface(scale, surface, function, chart, z)
     pulled = chart.pull_back(scale(function))
     ignored = torch.zeros(0, chart.dim, dtype=torch.float64)
     if vectors > 1 or law == "density":
@@ -160,6 +165,18 @@ def _in_chart(field: Field, chart: Chart) -> Field:
 
     moved.__name__ = getattr(field, "__name__", "field")
     return moved
+
+
+def _on_surface(
+    scale: Callable[[Function], Function],
+    surface: Function,
+    function: Function,
+    chart: Chart,
+    z: Tensor,
+) -> Callable[[Function], Function]:
+    """The scaling of outputs, with the equations of a surface as further ones, of equal slopes."""
+    factor = slope_ratio(chart.pull_back(scale(function)), chart.pull_back(surface), z)
+    return lambda f: lambda x: torch.cat((scale(f)(x), factor * surface(x)), 1)
 
 
 def _unit_outputs(
