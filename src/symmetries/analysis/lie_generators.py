@@ -16,25 +16,23 @@ from symmetries.analysis.certified_bases import certified_basis
 from symmetries.analysis.generator_pictures import orbit_curves
 from symmetries.analysis.picture_generators import describe_picture_generators, refuse_table_options
 from symmetries.analysis.provenance import Call
+from symmetries.analysis.table_fits import fit_table
 from symmetries.analysis.tables import TableData, VectorTable, nearly_dependent, read_table
 from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet
 from symmetries.groups.matrix import MatrixGroup
 from symmetries.lie.certificates import (
-    Certificates,
     certify_fit,
     certify_function,
     split_halves,
 )
-from symmetries.lie.charts import data_chart
-from symmetries.lie.densities import choose_density_degree, fit_log_density, keeps_data
+from symmetries.lie.densities import keeps_data
 from symmetries.lie.fields import Field
-from symmetries.lie.fitting import UNDETERMINED, FitQuality, choose_degree, determined
+from symmetries.lie.fitting import FitQuality
 from symmetries.lie.frames import shown_frame
-from symmetries.lie.functions import SINGULAR, Function, fit_polynomial
+from symmetries.lie.functions import Function
 from symmetries.lie.groups import learned_group
-from symmetries.lie.search import Search, search
-from symmetries.lie.surfaces import vanishing
+from symmetries.lie.search import search
 from symmetries.results import RunInfo
 from symmetries.results.generators import (
     FieldDefect,
@@ -53,7 +51,7 @@ MISFIT = (
     "the fit misses part of the function, whose symmetries are not those of the fit; "
     "a trained model can be given instead"
 )
-NOISE = "polynomials explain the outputs no better than a constant does: they look like noise"
+NOISE = "polynomials explain the outputs no better than a constant does"
 SURFACE = (
     "data lies on a curved surface or has columns of few values, and slopes between them are not "
     "known; a degree or a model can be given if the function is known to be one"
@@ -199,9 +197,13 @@ def describe_generators(
         found = search(model, table.x, fields, rule, epsilon, halves[0], vectors)
         answers = certify_function(found, table.units, halves, epsilon, level)
     else:
-        found, answers, quality, source = _fitted(
-            table, fields, rule, epsilon, level, degree, halves, seed, vectors
+        fitted = fit_table(table, rule, degree, halves[0])
+        source, quality = fitted.source, fitted.quality
+        found = search(
+            *(fitted.fit(halves[0]), table.x, fields, rule, epsilon, halves[0], vectors),
+            fitted.surface,
         )
+        answers = certify_fit(found, fitted.fit, table.x, table.units, halves, epsilon, level, seed)
         told = not answers.reason
         if told and not quality.adequate(epsilon):
             reason = SURFACE if quality.undetermined else MISFIT
@@ -248,53 +250,6 @@ def describe_generators(
     group = learned_group(matrices) if len(matrices) else None
     texts = [part.text for part in shown]
     return result.attach(orbit_curves(table, matrices, texts), group)
-
-
-def _fitted(
-    table: VectorTable,
-    fields: str | Sequence[Field],
-    law: str,
-    epsilon: float,
-    level: float,
-    degree: int | None,
-    halves: tuple[Tensor, Tensor],
-    seed: int,
-    vectors: int,
-) -> tuple[Search, Certificates, FitQuality, str]:
-    """Equations, certificates and quality of polynomials fitted to the table, and their name."""
-    x, y = table.x, table.y
-    hull = data_chart(x, "affine")  # polynomials of coordinates that are not independent are many
-    z = hull.coordinates(x) if hull.dim < x.shape[1] else x
-    surface = None
-    if law == "density":
-        quality = choose_density_degree(x, halves[0], degree)
-    elif y is None:
-        remedy = 'give y=..., target=... or model=..., or law="density" for the distribution of x'
-        raise invalid("y", "outputs, or a model", "neither", remedy)
-    else:
-        curved = degree is not None and not determined(z[halves[0]], degree)
-        quality = choose_degree(z, y, halves[0], degree, table.units, law == "invariant" and curved)
-        if quality.undetermined and law == "invariant":
-            curved = True
-            quality = choose_degree(z, y, halves[0], degree, table.units, curved)
-        surface = vanishing(z, quality.degree) if curved else None
-
-    def fit(rows: Tensor) -> Function:
-        if law == "density" or y is None:
-            return fit_log_density(x[rows], quality.degree)
-        singular = SINGULAR if surface is None else UNDETERMINED
-        return on_hull(fit_polynomial(z[rows], y[rows], quality.degree, singular=singular))
-
-    def on_hull(function: Function) -> Function:
-        return function if z is x else lambda points: function(hull.coordinates(points))
-
-    equations = None if surface is None else on_hull(surface)
-    found = search(fit(halves[0]), x, fields, law, epsilon, halves[0], vectors, equations)
-    answers = certify_fit(found, fit, x, table.units, halves, epsilon, level, seed)
-    source = f"polynomial of degree {quality.degree}"
-    if surface is not None:
-        source += f" on a surface of {surface.coefficients.shape[1]} equations"
-    return found, answers, quality, source
 
 
 def _summary(quality: FitQuality, epsilon: float) -> FitSummary:
