@@ -245,7 +245,7 @@ def _finite(value: object, otherwise: str = "choose a value in this range") -> s
 
 def short(value: object) -> str:
     """Return a value as text for a message, shortened if necessary."""
-    text = repr(value)
+    text = " ".join(repr(value).split())  # arrays have several lines
     return text if len(text) <= 60 else f"{text[:50]}... ({type(value).__name__})"
 
 
