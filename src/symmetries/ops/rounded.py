@@ -5,6 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from symmetries.ops._dispatch import is_transformed
+
 # Whether products of bfloat16 may come out as float32.
 MIXED = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 8)
 
@@ -31,6 +33,18 @@ class RoundedLinear(torch.autograd.Function):
         if ctx.needs_input_grad[1]:
             to_weight = torch.mm(grad.T, x, out_dtype=torch.float32)
         return grad @ rounded if ctx.needs_input_grad[0] else None, to_weight
+
+
+def call_rounded(network: nn.Module, x: Tensor) -> Tensor:
+    """The network of x, on a GPU with its products rounded to bfloat16 as autocast would do."""
+    found: Tensor
+    if x.is_cuda and x.dtype == torch.float32 and not is_transformed():
+        weights = rounded_parameters(network)
+        found = torch.func.functional_call(network, weights, (x.to(torch.bfloat16),))
+    else:
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=x.is_cuda):
+            found = network(x)
+    return found
 
 
 class _RoundedTogether(torch.autograd.Function):

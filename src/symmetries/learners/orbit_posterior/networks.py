@@ -6,7 +6,6 @@ from typing import Self
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from symmetries._validation.checks import invalid, wrong_type
 from symmetries.learners.orbit_posterior.canonical import Canonical
@@ -15,9 +14,8 @@ from symmetries.learners.orbit_posterior.config import Network
 from symmetries.learners.orbit_posterior.heads import Histograms
 from symmetries.learners.orbit_posterior.numbers import Numbers
 from symmetries.nn.perceptron import MLP
-from symmetries.ops._dispatch import is_transformed
 from symmetries.ops.group_gelu import group_gelu
-from symmetries.ops.rounded import rounded_parameters
+from symmetries.ops.rounded import call_rounded
 
 SMALL = 16  # sides below it are read by a fully connected network
 
@@ -144,15 +142,8 @@ class ConvNet(nn.Module):
 
     def forward(self, views: Tensor) -> Tensor:
         """Features (N, F); products are rounded to bfloat16 on a GPU."""
-        found: Tensor
         pictures = views.contiguous(memory_format=torch.channels_last)
-        if views.is_cuda and views.dtype == torch.float32 and not is_transformed():
-            weights = rounded_parameters(self.layers)
-            found = functional_call(self.layers, weights, (pictures.to(torch.bfloat16),))
-        else:
-            with torch.autocast(views.device.type, torch.bfloat16, enabled=views.is_cuda):
-                found = self.layers(pictures)
-        return found.float()
+        return call_rounded(self.layers, pictures).float()
 
 
 def _built(kind: str, shape: tuple[int, int, int], config: Network) -> nn.Module:
