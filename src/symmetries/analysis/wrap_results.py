@@ -31,6 +31,7 @@ from symmetries.results.pictures import WrapPictures
 EXAMPLES = 6
 SECONDS = 0.5  # of each latency
 FEW = 30  # pictures of a class below which it is not judged alone
+LARGE = 0.1  # of a class that may not be restored without a word
 
 
 @dataclass(frozen=True)
@@ -165,15 +166,20 @@ def cautions(
     if moved.gain.high < 0:
         texts.append(f"moved pictures lose {-moved.gain.mean:.1f} points")
     for row in classes:
-        worse = row.moved[0] - row.moved[1]
-        error = math.sqrt(
-            max(row.moved[0] * (1 - row.moved[0]), 0.25 / row.examples) / row.examples
-        )
-        if row.examples >= FEW and worse > 3 * error:
+        variance = max(row.moved[1] * (1 - row.moved[1]), 0.25 / row.examples)
+        error = math.sqrt(variance / row.examples)
+        if row.examples < FEW:
+            continue
+        if row.moved[0] - row.moved[1] > 3 * error:
             texts.append(
                 f"{row.name}: moved pictures are answered worse than by the bare model "
-                f"({100 * row.moved[1]:.0f} of {100 * row.moved[0]:.0f} %): their pose carries "
-                "meaning, or looks like another class in another pose"
+                f"({100 * row.moved[1]:.0f} of {100 * row.moved[0]:.0f} %)"
+            )
+        elif row.untouched[1] - row.moved[1] > LARGE + 3 * error:
+            texts.append(
+                f"{row.name}: only {100 * row.moved[1]:.0f} % of its moved pictures are right, of "
+                f"{100 * row.untouched[1]:.0f} % as they are: its pose carries meaning, or cannot "
+                "be told"
             )
     if not found.labelled:
         texts.append("without labels the bare model's own answers decided: its errors are kept")

@@ -223,8 +223,8 @@ def _agreement(kind: str, answer: Tensor, target: Tensor, x: Tensor) -> Tensor:
         return torch.tensor([float(p == q) for p, q in zip(*texts, strict=True)])
     if kind == "points":
         length = torch.linalg.vector_norm((answer - target).double(), dim=-1)
-        near = (length <= NEAR * max(x.shape[-2:])).double()
-        return near.flatten(1).mean(1)
+        near: Tensor = length <= NEAR * max(x.shape[-2:])
+        return near.double().flatten(1).mean(1)
     if kind == "boxes":
         pairs = zip(read_boxes(target, len(x)), read_boxes(answer, len(x)), strict=True)
         return torch.tensor([match_boxes(a, b)[0] for a, b in pairs])
