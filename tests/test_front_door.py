@@ -180,6 +180,7 @@ BY_NAME = {
     "study_orbits": ("rotation", {"images": IMAGES, "examples": IMAGES[:1]}),
     "tie": ("c4", {"layer": nn.Conv2d(1, 2, 3)}),
     "transforming": None,  # takes names only
+    "wrap": None,  # trains; tests/test_wrap.py
 }
 
 

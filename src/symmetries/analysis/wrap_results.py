@@ -86,7 +86,7 @@ def describe_wrapped(
     measured = torch.arange(len(found.held)) % 2 == 1
     untouched, moved = (part.rows(measured) for part in (found.untouched, found.moved))
     both = compared(untouched, found.chosen), compared(moved, found.chosen)
-    classes = class_effects(found, measured, untouched, moved) if found.labelled else ()
+    classes = class_effects(found, measured, untouched, moved)
     side = max(found.reference.images.shape[-2:])
     rows = []
     for c in found.module.chart.coordinates:
@@ -126,8 +126,9 @@ def describe_wrapped(
 def class_effects(
     found: Wrapped, measured: Tensor, untouched: Scores, moved: Scores
 ) -> tuple[ClassEffect, ...]:
-    """Scores by class, of the pictures that did not decide."""
-    assert found.held.labels is not None
+    """Scores by class, of the pictures that did not decide; none without labels."""
+    if found.held.labels is None or not found.labelled:
+        return ()
     labels, names = found.held.labels[measured], class_names(found.held)
     rule = (found.chosen.rule, found.chosen.threshold)
     rows = []
