@@ -227,7 +227,7 @@ def _agreement(kind: str, answer: Tensor, target: Tensor, x: Tensor) -> Tensor:
         return near.double().flatten(1).mean(1)
     if kind == "boxes":
         pairs = zip(read_boxes(target, len(x)), read_boxes(answer, len(x)), strict=True)
-        return torch.tensor([match_boxes(a, b)[0] for a, b in pairs])
+        return torch.tensor([match_boxes(a, b)["matched"] for a, b in pairs])
     a, b = (part if part.ndim == 4 else part[:, None] for part in (target, answer))
     inside = (radii(a.shape[-2], a.shape[-1], a.device) < INNER).expand(len(a), 1, -1, -1)
     errors = map_errors(a, b, inside)
