@@ -139,7 +139,8 @@ def _patches(x: Tensor, g: Geometry) -> Tensor:
     """Return a view of the input patches of all positions, (height, width, J, k, k, N, C)."""
     x = F.pad(x, (g.padding,) * 4).permute(2, 3, 0, 1)  # (rows, columns, N, C J)
     taken = x.unfold(0, g.kernel_size, g.stride).unfold(1, g.kernel_size, g.stride)
-    taken = taken.unflatten(3, (g.fields_in, g.elements_in))
+    channels = (g.fields_in, g.elements_in)
+    taken = taken.reshape(*taken.shape[:3], *channels, *taken.shape[4:])
     return taken.permute(0, 1, 4, 5, 6, 2, 3)
 
 
