@@ -64,7 +64,8 @@ def draw(tables: Tables, arrays: Arrays, folder: Path) -> list[Path]:
     if "samples" in tables:
         written.append(_by_samples(tables["samples"], folder / "samples.png"))
     if "identified" in tables:
-        written.append(_identified(tables["identified"], folder / "identified.png"))
+        found = tables.get("identified-finer") or tables["identified"]
+        written.append(_identified(found, folder / "identified.png"))
     return written
 
 
