@@ -69,7 +69,7 @@ def draw(tables: Tables, arrays: Arrays, folder: Path) -> list[Path]:
     return written
 
 
-def _save(figure: Figure, path: Path, dpi: int = 110) -> Path:
+def _save(figure: Figure, path: Path, dpi: int = 180) -> Path:
     figure.savefig(path, dpi=dpi, bbox_inches="tight", metadata={"Software": None})
     plt.close(figure)
     return path
@@ -252,7 +252,7 @@ def _over_training(arrays: Arrays, chosen: Sequence[int], path: Path) -> Path:
             for column, picture in enumerate(pictures):
                 _tile(line[place * (COLUMNS + 1) + column], picture, scale)
     figure.suptitle("step and half-width; filters of the ReLU network", fontsize=8, y=0.94)
-    return _save(figure, path, dpi=70)
+    return _save(figure, path, dpi=100)
 
 
 def _sampled(
