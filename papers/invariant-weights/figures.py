@@ -252,7 +252,7 @@ def _over_training(arrays: Arrays, chosen: Sequence[int], path: Path) -> Path:
             for column, picture in enumerate(pictures):
                 _tile(line[place * (COLUMNS + 1) + column], picture, scale)
     figure.suptitle("step and half-width; filters of the ReLU network", fontsize=8, y=0.94)
-    return _save(figure, path, dpi=100 if banks < 3 else 75)
+    return _save(figure, path, dpi=100 if banks < 3 else 70)
 
 
 def _sampled(
