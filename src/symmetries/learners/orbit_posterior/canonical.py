@@ -128,9 +128,7 @@ def _root_and_logarithm(xx: Tensor, yy: Tensor, xy: Tensor) -> tuple[Tensor, lis
 
 
 @torch.no_grad()
-def reach_of_content(
-    images: Tensor, chart: Chart, fill: float
-) -> tuple[dict[str, float], dict[str, float]]:
+def reach_of_content(content: Tensor, chart: Chart) -> tuple[dict[str, float], dict[str, float]]:
     """How far moves may have to go at first, and at most, from how the content differs.
 
     A move from one picture of the data to another one of the same content is as large as the
@@ -139,14 +137,13 @@ def reach_of_content(
     turn, by the strengths of their Fourier series around the middle.
 
     Args:
-        images: (N, C, H, W) on a plain background.
+        content: (N, C, H, W), pictures less their plain background.
         chart: of the group.
-        fill: value of the background.
 
     Returns:
         Both by the name of the coordinate.
     """
-    x = images[:LOOKED_AT] - fill
+    x = content[:LOOKED_AT]
     channels, height, width = x.shape[1:]
     look = Canonical((channels, height, width), 0, "shape").to(x.device)
     centre, (xx, yy, xy) = look.moments(x)
