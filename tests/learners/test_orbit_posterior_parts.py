@@ -35,11 +35,13 @@ from symmetries.learners.orbit_posterior.reading import (
     sample_poses,
     smallest_set,
 )
+from symmetries.learners.orbit_posterior.summary import untold_interval
 from symmetries.learners.orbit_posterior.symmetric import contents_repeat, self_symmetric
 from symmetries.learners.orbit_posterior.verdicts import (
+    LOOSE_INTERVAL,
     SYSTEMATIC,
-    LearningCurve,
     Headline,
+    LearningCurve,
     headline,
     verdict_of,
     with_drift,
@@ -431,3 +433,14 @@ def test_contents_repeat_among_shapes_and_not_among_noise():
     rough = torch.randn(64, 1, 20, 20, generator=torch.Generator().manual_seed(1))
     smooth = torch.nn.functional.avg_pool2d(rough, 5, stride=1, padding=2)
     assert not contents_repeat(smooth, chart, Frame(False, 0.0, 1.0))
+
+
+def test_where_nothing_is_told_the_interval_leaves_everything_open():
+    coordinate = Chart(Affine2("rotation"), 72).coordinates[0]
+    line = Headline(0.4, 0.2, 0.5, torch.ones(3, dtype=torch.bool), 1.0)
+    whole = untold_interval(line, coordinate, LOOSE_INTERVAL, None, unsettled=True)
+    assert (whole.low, whole.high) == (0.0, pytest.approx(1.8 * math.pi))
+    loose = untold_interval(line, coordinate, LOOSE_INTERVAL, None, unsettled=False)
+    assert (loose.low, loose.high) == (0.2, 0.5)
+    limit = untold_interval(line, coordinate, "directions are unknown", 0.9, unsettled=False)
+    assert (limit.low, limit.high) == (0.0, 0.9)

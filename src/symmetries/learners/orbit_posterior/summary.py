@@ -171,7 +171,7 @@ def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> tuple[Orbit
             verdict, why = "cannot be told", "directions are unknown where rotations cannot be told"
         gap = gaps.get(coordinate.name, 0.0)
         if verdict == "cannot be told":
-            line = _untold_interval(line, coordinate, why, others, max(model.rises) > UNSETTLED)
+            line = untold_interval(line, coordinate, why, others, max(model.rises) > UNSETTLED)
         part = replace(_part(model, density, line, verdict, usable, gap), reason=why)
         parts.append(part)
         warnings += about_width(part, line.width, planted)
@@ -188,7 +188,7 @@ def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> tuple[Orbit
     return summary, found
 
 
-def _untold_interval(
+def untold_interval(
     line: Headline, coordinate: Coordinate, why: str, others: float | None, unsettled: bool
 ) -> Headline:
     """The interval of a width that cannot be told: what is known for certain, maybe nothing."""
