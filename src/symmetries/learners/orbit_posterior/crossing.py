@@ -90,7 +90,7 @@ def headlines(
 ) -> list[Headline]:
     """One headline for each coordinate, from the pictures that are usable (N,)."""
     lines = []
-    curve = LearningCurve(model.smaller_share, repeats)
+    curve = LearningCurve(model.smaller_share, repeats and model.frame.plain)
     for choosing, reading, fewer in zip(found.choosing, found.sets, found.fewer, strict=True):
         widths, own = choosing.widths()[usable], fewer[usable[: len(fewer)]]
         rule, cell = model.config.reading, choosing.cell

@@ -134,7 +134,8 @@ def _by_class(
     usable = usable_pictures(model, images, found)[0]
     classes = labels[found.rows].cpu()
     side, rule = max(model.shape[1:]), model.config.reading
-    repeats = contents_repeat(images[found.rows], model.chart, model.frame)
+    plain = model.frame.plain
+    repeats = plain and contents_repeat(images[found.rows], model.chart, model.frame)
     curve = LearningCurve(model.smaller_share, repeats)
     tables: dict[str, Mapping[str, tuple[float, float, float]]] = {}
     for choosing, reading, fewer in zip(found.choosing, found.sets, found.fewer, strict=True):

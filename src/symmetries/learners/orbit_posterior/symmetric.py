@@ -46,7 +46,8 @@ def contents_repeat(images: Tensor, chart: Chart, frame: Frame) -> bool:
 
     A picture has if some move of the group takes another one to less than a fifth of the distance
     (mean square) to which moves of the group take the picture from itself. Letters, digits and
-    shapes have; photographs have not.
+    shapes have; photographs have not. On a plain background places are no differences, nor are sizes
+    and shapes if the group changes them.
 
     Args:
         images: (N, C, H, W).
@@ -61,7 +62,9 @@ def contents_repeat(images: Tensor, chart: Chart, frame: Frame) -> bool:
     window = round_window(x.shape[-2], x.shape[-1], 1.0, 1.0).to(x.device)
     versions = [blur(v, v.new_ones(1)) * window for v in _versions(x, chart, frame)]
     own = versions[0][:LOOKED_AT].flatten(1)
-    change = torch.stack([(v[: len(own)].flatten(1) - own).square().sum(-1) for v in versions[1:]])
+    moved = [(v[: len(own)].flatten(1) - own).square().sum(-1) for v in versions[1:]]
+    # Where the group has none of these moves, pictures are compared with others.
+    change = torch.stack(moved or [torch.cdist(own, own).square().mean(1)])
     nearest = own.new_full((len(own),), math.inf)
     for v in versions:
         distance = torch.cdist(own, v.flatten(1)).square()

@@ -34,9 +34,9 @@ class LearningCurve:
 
     Args:
         share: of the pictures that the smaller of two fits learns from.
-        repeats: whether contents occur again and again. Then a fit's errors of poses fall like
-            n^-1/2 and add to widths by their squares. Photographs differ, and a width itself falls
-            like n^-1/2 while a network learns what such pictures look like.
+        repeats: whether contents on a plain background occur again and again. Then a fit's errors
+            of poses fall like n^-1/2 and add to widths by their squares. Photographs differ, and a
+            width itself falls like n^-1/2 while a network learns what such pictures look like.
 
     Example:
         >>> round(LearningCurve(0.5, repeats=True).limit(5.0, 5.5), 2)
