@@ -127,7 +127,7 @@ def invariant_weights() -> Iterator[Claim]:
     ):
         said = expected[table]["rows"]["affine"]["accuracy"]
         line = next(c for c in cells(paper, block) if c[0].startswith("affine: by the bound"))
-        ours = [float(cell.split()[0]) for cell in line[1:]]
+        ours = [float(cell.split(" \\| ")[1].split()[0]) for cell in line[1:]]
         parts = [mine >= their for mine, their in zip(ours, said, strict=True)]
         what = f"Affine widths are learned: rotated, translated, scaled, regular ({name})"
         shown = [" / ".join(f"{v:.1f}" for v in values) + " %" for values in (said, ours)]

@@ -16,8 +16,10 @@ from joint_rows import (
 from sample_rows import code_rows, likeness_rows
 from vae_moves import goal_rows, loss_rows, setting_rows
 from vae_rows import (
+    KINDS,
     Row,
     Verdict,
+    alike_rows,
     chosen,
     efficiency,
     of,
@@ -93,6 +95,9 @@ def tables(results: Row, expected: Row, table: Table, verdict: Verdict) -> dict[
             ablation_rows(rows, results["first_loss"]["rows"]),
         ),
         "figure9": table(*efficiency(nine)),
+        "alike": table(
+            ["added", "images", *KINDS[:3]], alike_rows(of(rows, part="figure9", seed=0))
+        ),
         "losses": table(
             ["", "VAE", "fixed", "AugVAE", "InvVAE, on the prototype", "InvVAE, on x"],
             loss_rows(nine, expected["targets"]),

@@ -203,6 +203,8 @@ def _point(tables: Tables, path: Path) -> Path:
             label, colour = kinds[batch["tag"]]
             for i in range(len(batch["runs"])):
                 axis.plot(*_curves(batch, i), color=colour, label=None if i else label)
+        planted = {"color": "black", "linestyle": "--", "linewidth": 1, "label": "planted"}
+        axis.axhline(PLANTED["mnist-rotated"], **planted)
         axis.set_title({"fourier": "random Fourier features", "relu": "ReLU"}[kind], fontsize=9)
         axis.set_xlabel("step")
         axis.set_ylim(0, 185)

@@ -184,7 +184,7 @@ def main() -> None:
     form = argparse.RawTextHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
     parser.add_argument("--table", type=int, nargs="+", default=[], choices=range(1, 8))
-    names = ("random", "blurred", "long", "ablation", "point", "augerino", "small", *EXTRA)
+    names = ("random", "blurred", "long", "start", "ablation", "point", "augerino", "small", *EXTRA)
     parser.add_argument("--part", nargs="+", default=[], choices=names, help=", ".join(names))
     parser.add_argument("--quick", action="store_true", help="digits, on a CPU, under a minute")
     parser.add_argument("--draw", action="store_true", help="draw the figures")
