@@ -46,8 +46,8 @@ def contents_repeat(images: Tensor, chart: Chart, frame: Frame) -> bool:
 
     A picture has if some move of the group takes another one to less than a fifth of the distance
     (mean square) to which moves of the group take the picture from itself. Letters, digits and
-    shapes have; photographs have not. On a plain background places are no differences, nor are sizes
-    and shapes if the group changes them.
+    shapes have; photographs have not. On a plain background places do not count, nor do sizes and
+    shapes if the group changes them.
 
     Args:
         images: (N, C, H, W).
