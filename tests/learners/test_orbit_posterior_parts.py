@@ -26,6 +26,7 @@ from symmetries.learners.orbit_posterior.chart import Chart
 from symmetries.learners.orbit_posterior.crossing import in_parts, wider_pictures
 from symmetries.learners.orbit_posterior.frames import Frame, find_frame, radii
 from symmetries.learners.orbit_posterior.heads import Histograms
+from symmetries.learners.orbit_posterior.networks import ConvNet
 from symmetries.learners.orbit_posterior.numbers import RowNumbers
 from symmetries.learners.orbit_posterior.planting import Planted, with_misses
 from symmetries.learners.orbit_posterior.posing import chirality
@@ -48,6 +49,7 @@ from symmetries.learners.orbit_posterior.verdicts import (
 )
 from symmetries.learners.orbit_posterior.views import View, centre_of_mass
 from symmetries.ops.affine_inverse import affine_inverse
+from symmetries.ops.rounded import rounded_parameters
 from symmetries.training import Step
 
 REACH = {"shift_x": 1.5, "shift_y": 1.5, "zoom": 2.0, "scale_x": 2.0, "scale_y": 2.0, "shear": 2.0}
@@ -203,6 +205,26 @@ def test_where_content_comes_to_lie_tells_nothing_of_turns_and_zooms(group):
     spread = [place.std(0) for place in places]
     assert torch.allclose(*spread, rtol=0.06)
     assert float(spread[0].max()) > 0.03
+
+
+def test_weights_rounded_together_give_what_autocast_gives():
+    torch.manual_seed(0)
+    layers = ConvNet((3, 20, 20), 8, 16).layers
+    for weight in layers.parameters():
+        torch.nn.init.normal_(weight, std=0.2)
+    x = torch.randn(4, 3, 20, 20)
+    found = []
+    for rounded in (True, False):
+        layers.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=not rounded):
+            weights = rounded_parameters(layers) if rounded else {}
+            given = x.bfloat16() if rounded else x
+            out = torch.func.functional_call(layers, weights, (given,))
+        out.square().sum().backward()
+        found.append([out.detach(), *(weight.grad for weight in layers.parameters())])
+    for ours, autocast in zip(*found, strict=True):
+        assert ours.dtype == autocast.dtype == torch.float32
+        torch.testing.assert_close(ours, autocast, rtol=0, atol=0)
 
 
 def test_a_view_turns_with_the_move():

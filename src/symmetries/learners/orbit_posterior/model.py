@@ -220,11 +220,11 @@ class OrbitPosterior(nn.Module):
 
     @property
     def shares_cores(self) -> bool:
-        """Whether fits may run side by side: on a CPU, with networks that draw no numbers.
+        """Whether fits may run side by side: on a CPU or a GPU, with networks that draw no numbers.
 
         A backbone from elsewhere may draw from the global generator, which threads share.
         """
-        return self.device.type == "cpu" and self.make_backbone is None
+        return self.device.type in ("cpu", "cuda") and self.make_backbone is None
 
     def densities(self, images: Tensor, fold: int = 0, seed: int = 0) -> list[Densities]:
         """Densities of the moves that take pictures (N, C, H, W) to other poses, by one fit.
