@@ -98,7 +98,7 @@ def alternatives(
         mixed = evidence.sampled_posterior(images, eta, CLASSES, rows, generator)
         found[f"tangent, {rows} rows"] = tangent(evidence, images, eta, mixed)
         generator = torch.Generator().manual_seed(rows)
-        value = evidence.estimate(images, labels, eta, CLASSES, rows, generator)
+        value, _ = evidence.estimate(images, labels, eta, CLASSES, rows, generator)
         found[f"extrapolated, {rows} rows"] = (
             evidence.fit(images, labels, eta) - evidence.penalty() - value
         )

@@ -33,6 +33,7 @@ from symmetries.data import ImageSet, digits, mnist
 from symmetries.data.derived import rotated
 from symmetries.data.pose_labels import pose_sectors, six_or_nine
 from symmetries.learners.invariant_network import InvariantNetwork, InvariantNetworkConfig
+from symmetries.learners.invariant_network.search import trained_at
 from symmetries.training.step import seeded
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -92,16 +93,15 @@ def network(classes: int, size: Size, seed: int) -> nn.Sequential:
         )  # fmt: skip
 
 
-def fitted(
+def untrained(
     data: tuple[Tensor, Tensor, int],
     size: Size,
     width: float,
     seed: int,
-    device: str,
     **more: Any,  # noqa: ANN401 - fields of the configuration
 ) -> InvariantNetwork:
-    """A network trained from a half-width in degrees."""
-    images, labels, classes = data
+    """A network that starts from a half-width in degrees."""
+    images, _, classes = data
     config = InvariantNetworkConfig(half_width=width / 180, samples=size.samples).replace(
         **{
             "steps": size.steps,
@@ -112,9 +112,7 @@ def fitted(
         }
     )
     module = network(classes, size, 1000 + seed)
-    model = InvariantNetwork(module, "rotation", tuple(images.shape[1:]), config, seed=seed)
-    model.fit((images, labels), device=device, progress=False)
-    return model
+    return InvariantNetwork(module, "rotation", tuple(images.shape[1:]), config, seed=seed)
 
 
 def exact_evidence(model: InvariantNetwork, images: Tensor, labels: Tensor, size: Size) -> float:
@@ -147,7 +145,8 @@ class Measurement:
     """
 
     def __init__(self, name: str, data: ImageSet, given: argparse.Namespace, size: Size) -> None:
-        self.name, self.size, self.device = name, size, given.device
+        self.name, self.size = name, size
+        self.run = {"device": given.device, "progress": False}
         self.found = task(name, data, size)
         self.widths = [float(w) for w in range(0, 181, size.spacing)]
         self.row: dict[str, Any] = {
@@ -160,13 +159,11 @@ class Measurement:
     def grid(self, seed: int) -> None:
         """The exact evidence along the width, from other initial weights."""
         began, (images, labels, _) = time.perf_counter(), self.found
-        total = [
-            exact_evidence(
-                fitted(self.found, self.size, width, seed, self.device, learn=False),
-                images, labels, self.size,
-            )
-            for width in self.widths
-        ]  # fmt: skip
+        learner = untrained(self.found, self.size, 0.0, seed)
+        total = []
+        for width in torch.tensor(self.widths)[:, None].deg2rad():
+            model = trained_at(learner, width, images, labels, self.run)
+            total.append(exact_evidence(model, images, labels, self.size))
         row = self.row
         row["log evidence"].append(total)
         means = [sum(column) / len(column) for column in zip(*row["log evidence"], strict=True)]
@@ -179,7 +176,8 @@ class Measurement:
     def search(self, seed: int) -> None:
         """What the search finds; it reads no start."""
         began, row = time.perf_counter(), self.row
-        model = fitted(self.found, self.size, STARTS[0], seed, self.device, search=7)
+        model = untrained(self.found, self.size, STARTS[0], seed, search=7)
+        model.fit(self.found[:2], **self.run)
         profile = model.profiles[0]
         row["learned"].append(math.degrees(profile.best))
         row["intervals"].append([math.degrees(end) for end in profile.interval])
@@ -194,7 +192,8 @@ class Measurement:
     def gradients(self, start: float) -> None:
         """Where gradients alone end, from one start."""
         more = {"search": 0, "every": 10, "draws": 2}
-        model = fitted(self.found, self.size, start, 100, self.device, **more)
+        model = untrained(self.found, self.size, start, 100, **more)
+        model.fit(self.found[:2], **self.run)
         width = math.degrees(model.network.box.half_width[0].item())
         self.row["by gradients"].append(width)
         print(f"{self.name}: by gradients from {start:.0f}: {width:.0f}", flush=True)

@@ -34,22 +34,51 @@ def symmetry(task: str, seed: int, seconds: float, steps: str = "60000 60000") -
     )  # fmt: skip
 
 
-def joint(seed: int, added: str, seconds: float) -> Job:
+def pictured(task: str, added: int, seed: int) -> Job:
+    """A short run of our objective, for the figures of paper 2."""
+    return Job(
+        f"pictured-{task}-{added}-{seed}", 20.0, "symmetry-model/run.py",
+        f"--task {task} --added {added} --steps 2500 1500 --first-seed {seed} "
+        "--data {data} --out {out}",
+        "--steps 3 3 --images 200 --looked-at 20",
+    )  # fmt: skip
+
+
+def printed(steps: int) -> Job:
+    """The first stage of paper 2's objective with equation 7 as it is printed."""
+    return Job(
+        "printed", 40.0, "symmetry-model/run.py",
+        f"--ablations --only 'paper, equation 7 as printed' --steps {steps} 2 --seeds 3 "
+        "--data {data} --out {out}",
+        "--steps 3 3 --images 200 --looked-at 20 --seeds 1",
+    )  # fmt: skip
+
+
+def joint(added: str, seconds: float, seed: int = 0) -> Job:
     """The joint model of paper 3 with 15,000 steps; widths are compared with those at 0 degrees."""
     return Job(
-        f"joint-{seed}", seconds, "invariant-vae/run.py",
+        f"joint-{added.replace(' ', '-')}-{seed}", seconds, "invariant-vae/run.py",
         f"--parts rotation --added {added} --first-seed {seed} "
         "--limit {left} --data {data} --out {out}",
         "--digits --steps 2 --images 300",
     )  # fmt: skip
 
 
-def vae(added: int, size: int, seed: int = 0) -> Job:
-    """A VAE of Figure 9 with the networks and steps of AugVAE and of fixed augmentation."""
+def conjectures(steps: int, seconds: float) -> Job:
+    """The three conjectures of paper 3, each with and without."""
     return Job(
-        f"vae-{added}-{size}-{seed}", 50.0, "invariant-vae/run.py",
+        f"conjectures-{steps}", seconds, "invariant-vae/run.py",
+        f"--parts ablations --short {steps} --data {{data}} --out {{out}}",
+        "--short 2 --digits",
+    )  # fmt: skip
+
+
+def vaes(added: str, sizes: str, seed: int = 0) -> Job:
+    """VAEs of Figure 9 with the networks and steps of AugVAE and of fixed augmentation."""
+    return Job(
+        f"vaes-{added}-{sizes}-{seed}".replace(" ", "-"), 60.0, "invariant-vae/run.py",
         "--parts figure9 --alike --full-precision --kinds VAE --channels 64 128 256 "
-        f"--vae-steps 20000 --rotations {added} --sizes {size} --first-seed {seed} "
+        f"--vae-steps 20000 --rotations {added} --sizes {sizes} --first-seed {seed} "
         "--data {data} --out {out}",
         "--vae-steps 2 --small",
     )  # fmt: skip
@@ -66,17 +95,43 @@ def widths(name: str, part: str, seeds: str, seconds: float = 60.0) -> Job:
     )  # fmt: skip
 
 
-def cifar(data: str, only: str, rotations: int, augment: bool, words: str = "") -> Job:
-    """Rows of Table 3 of paper 4 by the short recipe, as many as fit."""
+def cifar(
+    data: str, only: str, augment: bool = False, words: str = "", recipe: str = "sharp",
+    epochs: int = 30, rotations: int = 4, seeds: str = "0",
+) -> Job:  # fmt: skip
+    """Rows of Table 3 of paper 4 by a recipe, as many as fit; what does not end goes on later."""
     flags = "--augment " * augment + words
-    name = f"{data}-{only.split()[0]}-{rotations}{'-augmented' * augment}"
+    name = f"{data}-{only.replace(' ', '-')}-{recipe}-{rotations}{'-augmented' * augment}"
     return Job(
-        name, 40.0, "relaxed-equivariance/cifar.py",
-        f"--set {data} --recipe pooled --epochs 12 --only {only} --rotations {rotations} "
-        f"--seeds 0 {flags} --known {{here}}/relaxed-equivariance/results.json "
+        name + (words and "-" + words.strip("-").replace(" ", "-")), 40.0,
+        "relaxed-equivariance/cifar.py",
+        f"--set {data} --recipe {recipe} --epochs {epochs} --only {only} --rotations {rotations} "
+        f"--seeds {seeds} {flags} --known {{here}}/relaxed-equivariance/results.json "
         "--budget {left} --data {data} --out {out}/cifar.json",
         "--recipe tiny --epochs 1 --examples 128",
     )  # fmt: skip
+
+
+PLAIN = "--network cnn --kernel-size 5 --batch-size 256 --lr 2e-3 --epochs 6 --data {data} "
+PLAIN += "--out {out}/results.json"
+
+
+def plain(name: str, words: str) -> Job:
+    """Runs of the plain network of paper 4 with 6 epochs."""
+    small = "--width 2 --batch-size 20000 --epochs 1 --seeds 1"
+    return Job(name, 20.0, "relaxed-equivariance/run.py", f"{words} {PLAIN}", small)
+
+
+def tenth(sets: str, augment: str, rotations: int, start: float, seeds: int) -> Job:
+    """The lambda that the grids of the plain network lack."""
+    words = f"--table 3 --modes learned --penalties 0.01 --sets {sets} --augment {augment} "
+    words += f"--rotations {rotations} --start {start} --rate 4 --seeds {seeds}"
+    return plain(f"tenth-{sets.replace(' ', '-')}-{rotations}", words)
+
+
+def trial(only: str, recipe: str, epochs: int, augment: bool = False) -> Job:
+    """A recipe for T(2), on held-out images of CIFAR-100."""
+    return cifar("cifar100", only, augment, "--validation", recipe, epochs, 1)
 
 
 SALIENCY = Job(
@@ -87,27 +142,45 @@ SALIENCY = Job(
 )  # fmt: skip
 SETS = ("cifar100", "cifar10")
 QUEUES: dict[str, tuple[tuple[Job, ...], ...]] = {
-    "rows": (
-        (symmetry("mnist-affine", 0, 300.0),),
-        (joint(0, "0 180 45 90 15", 200.0),),
+    "trials": (
         (
-            widths("blurred", "blurred", "0"),
-            widths("long", "long --tags 'crossed families'", "0", 300.0),
+            tenth("cifar10", "both", 4, 0.1, 3),
+            tenth("cifar100", "yes", 4, 0.1, 3),
+            tenth("cifar100 cifar10", "both", 8, 0.5, 1),
         ),
+        (plain("figure4", "--figure 4 --sets cifar100 --rotations 4 --seeds 1"),),
         (
-            *(cifar(data, "t2-soft", 1, False) for data in SETS),
-            *(cifar(data, "t2-soft t2-strict", 1, True) for data in SETS),
-            *(cifar("cifar10", "learned", 4, more, "--lambdas 0.01") for more in (False, True)),
-            cifar("cifar100", "learned", 4, True, "--lambdas 0.01"),
+            trial("t2-soft", "sharp", 3),
+            trial("t2-soft", "pooled", 3),
+            trial("t2-strict", "light", 16, True),
+            trial("t2-strict", "sharp", 16, True),
         ),
-        (SALIENCY, *(cifar(data, "t2-learned", 1, False) for data in SETS)),
-    ),
-    "more": (
-        tuple(symmetry("mnist-affine", seed, 300.0) for seed in (1, 2)),
-        tuple(vae(added, size) for size in (50_000, 12_500) for added in (180, 0)),
-        tuple(cifar(data, "t2-learned", 1, True) for data in SETS),
         tuple(
-            cifar(data, "soft strict partial", 8, more) for more in (False, True) for data in SETS
+            pictured(*run)
+            for run in (("mnist-affine", 0, 0), ("mnist-colour", 0, 1), ("sprites-affine", 0, 0))
+        ),
+    ),
+    "rows": (
+        (
+            widths("families", "long --tags 'crossed families'", "0", 180.0),
+            widths("start", "start", "0", 40.0),
+        ),
+        (widths("fixed", "long --tags fixed", "0", 90.0), joint("180 90", 150.0)),
+        *(
+            (
+                cifar(data, "t2-soft", rotations=1),
+                cifar(data, "t2-strict t2-soft", True, rotations=1),
+                cifar(f"{data}-packed", "t2-strict", rotations=1),
+            )
+            for data in SETS
+        ),
+        (
+            tenth("cifar100 cifar10", "both", 8, 0.5, 1),
+            pictured("sprites-affine", 0, 0),
+            widths("identified", "identified-finer", "0 1 2", 60.0),
+            vaes("180 0", "50000 12500"),
+            printed(3000),
+            conjectures(3000, 60.0),
         ),
     ),
 }

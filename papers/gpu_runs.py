@@ -4,10 +4,12 @@
     python papers/gpu_runs.py rows --data DATA --out OUT --limit 200 --tiny   # a trial on a CPU
 
 Each lane runs its jobs one after the other, lanes run side by side. A job begins only if what it is
-expected to take fits into what is left of the limit; at the limit jobs are ended, and what they had
-written stays. OUT gets three files, written anew every few seconds: ``runs.json`` (every job with
-its command, seconds and exit code, and the JSON files that it wrote), ``arrays.zip`` (its .npz
-files) and ``log.txt``. Jobs that ``--done runs.json`` of an earlier call has finished are left out.
+expected to take fits into what is left of the limit. At the limit jobs are asked to stop, as by
+Ctrl-C: a training ends after its step and writes a checkpoint. No job is killed, because a killed
+process takes down all others that share the GPU. OUT gets ``runs.json`` (every job with its
+command, seconds and exit code, and the JSON files that it wrote), ``arrays.zip`` (its .npz files)
+and ``log.txt``, written anew every few seconds, and in the end ``checkpoints.zip`` of the jobs that
+did not finish. A later call goes on from there with ``--from OUT``.
 """
 
 import argparse
@@ -32,8 +34,22 @@ HERE = Path(__file__).parent
 LAST = 120.0  # seconds before the limit in which a job begins no part of a paper
 MARGIN = 8.0  # seconds that a job with a limit of its own gets less than what is left
 EVERY, POLL = 10.0, 0.5  # seconds between two writings, two looks
-LARGEST = 15 * 2**20  # bytes of arrays.zip
-PROBE = "import torch; print(float(torch.ones(4, device='cuda').sum()))"
+# A job that was asked to stop ends as any other: a process that a signal ends leaves the GPU's
+# context to the driver, in the midst of what it was doing.
+ENDING = """
+import runpy, sys
+from pathlib import Path
+sys.argv = sys.argv[1:]
+sys.path[0] = str(Path(sys.argv[0]).parent)
+try:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+except KeyboardInterrupt:
+    print("stopped", flush=True)
+    if "torch" in sys.modules and sys.modules["torch"].cuda.is_initialized():
+        sys.modules["torch"].cuda.synchronize()
+    sys.exit(1)
+"""
+LARGEST = {"arrays": 15 * 2**20, "checkpoints": 25 * 2**20}  # bytes of each archive
 
 
 @dataclass
@@ -61,9 +77,12 @@ class Queue:
         self.out.mkdir(parents=True, exist_ok=True)
         self.log: IO[bytes] = (self.out / "log.txt").open("ab", buffering=0)
         self.done = set()
-        if arguments.done:
-            content = json.loads(arguments.done.read_text())
+        if arguments.before:
+            content = json.loads((arguments.before / "runs.json").read_text())
             self.done = {j["name"] + j["command"] for j in content["jobs"] if j["rc"] == 0}
+            if (arguments.before / "checkpoints.zip").exists():
+                with zipfile.ZipFile(arguments.before / "checkpoints.zip") as file:
+                    file.extractall(self.work)
         self.environment = dict(os.environ) | {
             "PYTHONPATH": os.pathsep.join(
                 [str(HERE.parent / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -83,45 +102,8 @@ class Queue:
         self.log.write(line.encode())
         print(line, end="", flush=True)
 
-    def share_gpu(self) -> None:
-        """Let kernels of several processes run at once (MPS), if this GPU can."""
-        if "CUDA_MPS_PIPE_DIRECTORY" in self.environment:
-            self.say("MPS was started by others: it is theirs")
-            return
-        if not shutil.which("nvidia-cuda-mps-control"):
-            self.say("no MPS here: processes take turns")
-            return
-        pipes = {f"CUDA_MPS_{n}_DIRECTORY": str(self.work / n) for n in ("PIPE", "LOG")}
-        for folder in pipes.values():
-            Path(folder).mkdir()
-        shared = self.environment | pipes
-        try:
-            subprocess.run(["nvidia-cuda-mps-control", "-d"], env=shared, check=True, timeout=20)
-            words = [sys.executable, "-c", PROBE]
-            subprocess.run(words, env=shared, check=True, timeout=60, capture_output=True)
-        except (OSError, subprocess.SubprocessError) as error:
-            self.say(f"MPS does not work here ({error}): processes take turns")
-            self.stop_sharing(shared)
-        else:
-            self.say("MPS: processes share the GPU")
-            self.environment = shared
-
-    def stop_sharing(self, environment: dict[str, str]) -> None:
-        """End the MPS server, if there is one."""
-        if Path(environment.get("CUDA_MPS_PIPE_DIRECTORY", "")).parent != self.work:
-            return
-        try:
-            subprocess.run(
-                ["nvidia-cuda-mps-control"], input=b"quit\n", env=environment, check=False,
-                timeout=20, capture_output=True,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            self.say("the MPS server did not end")
-
     def run(self) -> None:
         """Run everything that fits."""
-        if self.arguments.mps:
-            self.share_gpu()
         written = self.passed
         try:
             while self.running or any(self.lanes):
@@ -133,16 +115,22 @@ class Queue:
                 time.sleep(POLL)
         finally:
             for started in self.running.values():
+                self.ask(started)
+                started.process.wait()
                 self.end(started)
+            self.ended += self.running.values()
+            self.running.clear()
             self.write()
-            self.stop_sharing(self.environment)
+            self.write_checkpoints()
             shutil.rmtree(self.work, ignore_errors=True)
 
     def step(self, lane: int) -> None:
         """See whether the job of a lane has ended or must; begin the next."""
         if lane in self.running:
             started = self.running[lane]
-            if started.process.poll() is None and self.passed < self.arguments.limit:
+            if started.process.poll() is None:
+                if self.passed > self.arguments.limit:
+                    self.ask(started)
                 return
             self.end(started)
             self.ended.append(self.running.pop(lane))
@@ -150,7 +138,7 @@ class Queue:
         while self.lanes[lane] and lane not in self.running:
             job = self.lanes[lane].pop(0)
             left = self.arguments.limit - self.passed
-            if job.seconds > left and not self.arguments.tiny:
+            if left <= 0 or (job.seconds > left and not self.arguments.tiny):
                 self.say(f"no time for {job.name}: {job.seconds:.0f} s, {left:.0f} left")
             else:
                 self.start(lane, job, left)
@@ -162,35 +150,35 @@ class Queue:
         if job.name + words in self.done:
             self.say(f"{job.name} is done")
             return
-        if job.start and not folder.exists():
-            folder.mkdir(parents=True)
-            shutil.copy(HERE / job.start, folder / "results.json")
         folder.mkdir(parents=True, exist_ok=True)
+        if job.start and not (folder / "results.json").exists():
+            shutil.copy(HERE / job.start, folder / "results.json")
         filled = words.format(
             data=self.arguments.data, here=HERE, out=folder, left=max(1.0, left - MARGIN),
             minutes=max(0.5, (left - LAST) / 60),
         )  # fmt: skip
-        command = [sys.executable, str(HERE / job.script), *shlex.split(filled)]
+        script = str(HERE / job.script)
+        command = [sys.executable, "-c", ENDING, script, *shlex.split(filled)]
         process = subprocess.Popen(
-            command, env=self.environment, stdout=self.log, stderr=self.log, start_new_session=True
-        )
+            command, env=self.environment, stdout=self.log, stderr=self.log,
+            start_new_session=True, preexec_fn=_listen,
+        )  # fmt: skip
         self.running[lane] = Started(job, process, folder, words, self.passed)
         self.say(f"lane {lane}: {job.name} begins: {job.script} {words}")
 
+    def ask(self, started: Started) -> None:
+        """Ask a job once to stop, as by Ctrl-C; it ends by itself."""
+        if not started.entry.setdefault("stopped", False) and started.process.poll() is None:
+            started.process.send_signal(signal.SIGINT)
+            started.entry["stopped"] = True
+            self.say(f"{started.job.name} is asked to stop")
+
     def end(self, started: Started) -> None:
-        """End a job that still runs, and note how it ended."""
-        stopped = started.process.poll() is None
-        if stopped:
-            os.killpg(started.process.pid, signal.SIGTERM)
-            try:
-                started.process.wait(5)
-            except subprocess.TimeoutExpired:
-                os.killpg(started.process.pid, signal.SIGKILL)
-                started.process.wait()
+        """Note how a job ended."""
         seconds = self.passed - started.began
+        stopped = started.entry.get("stopped", False)
         started.entry |= {"rc": started.process.returncode, "stopped": stopped, "seconds": seconds}
-        how = "stopped at the limit" if stopped else f"ended ({started.process.returncode})"
-        self.say(f"{started.job.name} {how} after {seconds:.1f} s")
+        self.say(f"{started.job.name} ended ({started.process.returncode}) after {seconds:.1f} s")
 
     def write(self) -> None:
         """Everything that jobs have written so far."""
@@ -219,16 +207,30 @@ class Queue:
         temporary = self.out / "runs.json.new"
         temporary.write_text(json.dumps(whole) + "\n")
         temporary.replace(self.out / "runs.json")
-        total = 0
-        temporary = self.out / "arrays.zip.new"
+        self.pack("arrays", arrays)
+
+    def write_checkpoints(self) -> None:
+        """What jobs that did not finish need to go on."""
+        unfinished = {s.folder for s in self.ended if s.entry["rc"]}
+        files = [p for f in unfinished for p in sorted(f.glob("checkpoints/**/*")) if p.is_file()]
+        self.pack("checkpoints", {p.relative_to(self.work).as_posix(): p for p in files})
+
+    def pack(self, name: str, files: dict[str, Path]) -> None:
+        """Write an archive of OUT, as far as its largest size allows."""
+        total, temporary = 0, self.out / f"{name}.zip.new"
         with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as file:
-            for name, path in arrays.items():
+            for inside, path in files.items():
                 total += path.stat().st_size
-                if total < LARGEST:
-                    file.write(path, name)
-        temporary.replace(self.out / "arrays.zip")
-        if total >= LARGEST:
-            self.say(f"arrays.zip has not all arrays: {total} bytes")
+                if total < LARGEST[name]:
+                    file.write(path, inside)
+        temporary.replace(self.out / f"{name}.zip")
+        if total >= LARGEST[name]:
+            self.say(f"{name}.zip has not all files: {total} bytes")
+
+
+def _listen() -> None:
+    """Let Ctrl-C reach a job, also where the shell that began the queue ignores it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _loaded(path: Path) -> Any:  # noqa: ANN401 - JSON
@@ -246,9 +248,8 @@ def main() -> None:
     parser.add_argument("--data", default="", help="folder of the data sets")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--limit", type=float, default=510.0, help="seconds for everything")
-    parser.add_argument("--done", type=Path, help="runs.json of an earlier call")
+    parser.add_argument("--from", type=Path, dest="before", help="OUT of an earlier call")
     parser.add_argument("--threads", type=int, default=2, help="of each job")
-    parser.add_argument("--mps", action="store_true", help="let processes share the GPU")
     parser.add_argument("--tiny", action="store_true", help="a trial: few steps, few images")
     Queue(parser.parse_args()).run()
 

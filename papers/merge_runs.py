@@ -70,16 +70,25 @@ def genuine_invariance(results: Row, found: Row, commit: str) -> int:
 
 
 def relaxed_equivariance(results: Row, found: Row, commit: str) -> int:
-    """Rows of cifar.py; "lanes" is how many runs shared the GPU."""
+    """Rows of cifar.py, or of run.py; "lanes" is how many runs shared the GPU."""
     names = ("data", "rotations", "mode", "omega", "penalty", "augment", "epochs", "seed")
+    names = (*names, "validation", "recipe", "experiment", "relaxed", "rate")
     rows = [clean(row, commit) for row in found["rows"]]
-    return added(results["cifar"]["rows"], rows, (*names, "validation", "recipe"))
+    short = bool(rows) and "experiment" in rows[0]
+    return added(results["rows"] if short else results["cifar"]["rows"], rows, names)
 
 
 def symmetry_model(results: Row, found: Row, commit: str) -> int:
-    """Runs of the published objective."""
-    rows = [row | {"made": clean(row["made"], commit)} for row in found["runs"]]
-    return added(results.setdefault("published", []), rows, ("task", "added", "seed", "variant"))
+    """Ablations; runs of the published objective; those of ours that figures were drawn from."""
+    places: dict[str, list[Row]] = {"ablations": [], "published": [], "pictured": []}
+    for row in found["runs"]:
+        own = "published" if row["variant"].startswith("paper") else "pictured"
+        place = "ablations" if "--ablations" in row["made"]["command"] else own
+        places[place].append(row | {"made": clean(row["made"], commit)})
+    names = ("task", "added", "seed", "variant")
+    return sum(
+        added(results.setdefault(place, []), rows, names) for place, rows in places.items() if rows
+    )
 
 
 def invariant_vae(results: Row, found: Row, commit: str) -> int:
@@ -87,7 +96,18 @@ def invariant_vae(results: Row, found: Row, commit: str) -> int:
     rows = [row | {"made": clean(row["made"], commit)} for row in found["rows"]]
     own = [row for row in rows if "--paper" not in row["made"]["command"]]
     paper = [row for row in rows if row not in own]
-    names = ("part", "steps", "added", "seed", "kind", "size", "hidden", "channels")
+    names = (
+        "part",
+        "steps",
+        "added",
+        "seed",
+        "kind",
+        "size",
+        "hidden",
+        "channels",
+        "which",
+        "side",
+    )
     count = added(results["rows"], own, names)
     return count + (added(results.setdefault("paper_networks", []), paper, names) if paper else 0)
 

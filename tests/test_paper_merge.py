@@ -50,6 +50,14 @@ def test_rows_are_added_once_with_commit_and_command(merge):
         assert (rows[1]["command"], rows[1]["lanes"]) == ("run.py --seeds 1", 2)
 
 
+def test_rows_of_the_plain_network_are_kept_apart(merge):
+    row = {"experiment": "table3", "data": "cifar10", "penalty": 0.01, "rate": 4.0} | MADE
+    stored = {"rows": [row | {"penalty": 0.1}], "cifar": {"rows": []}}
+    counts, found = merge("relaxed-equivariance", stored, "run.py", {"rows": [row, row]})
+    assert counts == {"relaxed-equivariance": 1}
+    assert ([r["penalty"] for r in found["rows"]], found["cifar"]["rows"]) == ([0.1, 0.01], [])
+
+
 def test_unfinished_and_half_written_ones_are_left_out(merge, capsys):
     batch = {"tag": "a", "seed": 1, "commit": "old", "hardware": MADE}
     tables = {"samples": [batch, batch | {"seed": 2, "unfinished": True}], "edges": []}

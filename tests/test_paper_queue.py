@@ -20,6 +20,10 @@ rows = json.loads((out / "results.json").read_text()) if (out / "results.json").
 (out / "models").mkdir(exist_ok=True)
 (out / "models" / "weights.json").write_text("{}")
 print("said", flush=True)
+if (out / "checkpoints" / "state").exists():
+    print("goes on")
+(out / "checkpoints").mkdir(exist_ok=True)
+(out / "checkpoints" / "state").write_text("half")
 time.sleep(seconds)
 sys.exit(3 if seconds == 0.1 else 0)
 """
@@ -69,21 +73,34 @@ def test_results_come_back_with_their_commands(queue, monkeypatch):
     assert "b ended (3)" in log
 
 
-def test_the_limit_ends_jobs_and_keeps_what_they_wrote(queue):
+def test_at_the_limit_jobs_are_asked_to_stop_and_end_by_themselves(queue):
     began = time.perf_counter()
     found = queue(((queue.job("long", 60), queue.job("later", 0, seconds=1.0)),), limit=1.5)
     assert time.perf_counter() - began < 15
     assert set(found) == {"long"}
     assert (found["long"]["stopped"], found["long"]["files"]) == (True, {"results.json": ["60"]})
-    assert "no time for later" in (queue.out / "log.txt").read_text()
+    assert found["long"]["rc"] == 1, "it ended by itself: no signal did (a negative number)"
+    log = (queue.out / "log.txt").read_text()
+    assert "no time for later" in log
+    assert "stopped\n" in log
+
+
+def test_unfinished_jobs_go_on_from_their_checkpoints(queue):
+    lanes = ((queue.job("done", 0), queue.job("long", 60)),)
+    queue(lanes, limit=2.0)
+    names = zipfile.ZipFile(queue.out / "checkpoints.zip").namelist()
+    assert names == ["long/checkpoints/state"]
+    before = queue.out.rename(queue.out.with_name("before"))
+    found = queue(lanes, "--from", str(before), limit=2.0)
+    assert set(found) == {"long"}
+    assert "goes on" in (queue.out / "log.txt").read_text()
 
 
 def test_what_is_done_is_not_repeated(queue):
     lanes = ((queue.job("a", 0), queue.job("b", 0.1)),)
     queue(lanes)
-    kept = queue.out.parent / "kept.json"
-    (queue.out / "runs.json").rename(kept)
-    found = queue(lanes, "--done", str(kept))
+    before = queue.out.rename(queue.out.with_name("before"))
+    found = queue(lanes, "--from", str(before))
     assert set(found) == {"b"}, "b had failed"
 
 

@@ -145,9 +145,13 @@ def _penalty(table: dict[str, Any], path: Path) -> Path:
             f"{a}err": [row[k]["std"] for row in own] for a, k in (("x", "si"), ("y", "accuracy"))
         }
         axis.errorbar(x, y, **errors, fmt="o-", color=COLOURS["IR"], capsize=3, label="ours, by nu")
-        for row, a, b in zip(own, x, y, strict=True):
-            axis.annotate(f"{row['nu'][0]:g}", (a, b), (-4, -4), textcoords="offset points",
-                          fontsize=7, ha="right", va="top")  # fmt: skip
+        for place, (row, a, b) in enumerate(zip(own, x, y, strict=True)):
+            close = place and abs(a - x[place - 1]) < 0.01 and abs(b - y[place - 1]) < 2
+            where, how = (
+                ((4, 5), "bottom") if close else ((-4, -4), "top")
+            )  # not over its neighbour
+            axis.annotate(f"{row['nu'][0]:g}", (a, b), where, textcoords="offset points",
+                          fontsize=7, ha="left" if close else "right", va=how)  # fmt: skip
         said = paper[group]["IR"]
         axis.plot(said["si"], said["accuracy"], "*", ms=13, color=COLOURS["DA"], label="the paper")
         axis.grid(color="#dddddd")
@@ -158,6 +162,6 @@ def _penalty(table: dict[str, Any], path: Path) -> Path:
 
 def _save(figure: Any, path: Path) -> Path:  # noqa: ANN401 - a matplotlib figure
     figure.tight_layout(rect=(0, 0, 1, 0.95 if figure.legends else 1))
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=160)
     plt.close(figure)
     return path

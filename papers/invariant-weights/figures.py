@@ -64,11 +64,12 @@ def draw(tables: Tables, arrays: Arrays, folder: Path) -> list[Path]:
     if "samples" in tables:
         written.append(_by_samples(tables["samples"], folder / "samples.png"))
     if "identified" in tables:
-        written.append(_identified(tables["identified"], folder / "identified.png"))
+        found = tables.get("identified-finer") or tables["identified"]
+        written.append(_identified(found, folder / "identified.png"))
     return written
 
 
-def _save(figure: Figure, path: Path, dpi: int = 110) -> Path:
+def _save(figure: Figure, path: Path, dpi: int = 180) -> Path:
     figure.savefig(path, dpi=dpi, bbox_inches="tight", metadata={"Software": None})
     plt.close(figure)
     return path
@@ -203,6 +204,8 @@ def _point(tables: Tables, path: Path) -> Path:
             label, colour = kinds[batch["tag"]]
             for i in range(len(batch["runs"])):
                 axis.plot(*_curves(batch, i), color=colour, label=None if i else label)
+        planted = {"color": "black", "linestyle": "--", "linewidth": 1, "label": "planted"}
+        axis.axhline(PLANTED["mnist-rotated"], **planted)
         axis.set_title({"fourier": "random Fourier features", "relu": "ReLU"}[kind], fontsize=9)
         axis.set_xlabel("step")
         axis.set_ylim(0, 185)
@@ -249,7 +252,7 @@ def _over_training(arrays: Arrays, chosen: Sequence[int], path: Path) -> Path:
             for column, picture in enumerate(pictures):
                 _tile(line[place * (COLUMNS + 1) + column], picture, scale)
     figure.suptitle("step and half-width; filters of the ReLU network", fontsize=8, y=0.94)
-    return _save(figure, path, dpi=70)
+    return _save(figure, path, dpi=100 if banks < 3 else 70)
 
 
 def _sampled(

@@ -42,6 +42,7 @@ from symmetries.training import Step, TrainConfig, train
 HERE = Path(__file__).parent
 FRACTION, RATE = 0.9, 4.0  # start of the partial fractions, and their learning rate
 OMEGA = {"rotation": 0.5, "translation": 0.25}  # fixed omega': the best of Figure 4
+SETS = ("cifar10", "cifar100", "cifar10-packed", "cifar100-packed")
 LAMBDAS = (0.001, 0.01, 0.1, 0.5, 1.0, 5.0)
 
 
@@ -78,6 +79,7 @@ RECIPES = {
     "pooled": Recipe(),
     "plain": Recipe(dropout=0.0, smoothing=0.0, weight_decay=0.0),
     "sharp": Recipe(kernel_size=3, pool_first=False, last_kernel=8),
+    "light": Recipe(kernel_size=3, pool_first=False, last_kernel=8, dropout=0.0),
     "wide": Recipe(width=48, dropout=0.3),
     "tiny": Recipe(width=4, batch_size=64),  # for a trial
     "baseline": Recipe(7, 32, False, 7, 0.0, 0.0, 0.0, 1e-3, 1 / 60, 256),
@@ -119,7 +121,8 @@ def network(run: Run, recipe: Recipe, channels: int, classes: int) -> nn.Module:
     torch.manual_seed(run.seed)
     relax = {run.relaxed: run.omega} if run.mode == "soft" else None
     learn = run.mode == "partial" or run.penalty is not None
-    symmetry = Symmetry(Cyclic(run.rotations), run.mode, relax, learn)
+    # By a table of filters: "auto" would compile a kernel for the last layer alone.
+    symmetry = Symmetry(Cyclic(run.rotations), run.mode, relax, learn, {"order": "table"})
     names = ("width", "kernel_size", "last_kernel", "pool_first", "dropout")
     sizes = {name: getattr(recipe, name) for name in names}
     model = RelaxedResNet(channels, classes, symmetry, **sizes)
@@ -129,17 +132,13 @@ def network(run: Run, recipe: Recipe, channels: int, classes: int) -> nn.Module:
     return model
 
 
-class OutOfTimeError(Exception):
-    """The budget is spent; the run's last checkpoint stays."""
-
-
 def execute(run: Run, recipe: Recipe, arguments: argparse.Namespace, end: float) -> dict[str, Any]:
     """Train and measure one model; goes on from a checkpoint if there is one."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     training, test = images_of(run.data, arguments.data, run.validation, device)
     if arguments.examples:
         training, test = (tuple(t[: arguments.examples] for t in p) for p in (training, test))
-    classes = 100 if run.data == "cifar100" else 10
+    classes = 100 if run.data.startswith("cifar100") else 10
     model = network(run, recipe, training[0].shape[1], classes)
     steps = max(1, run.epochs * len(training[0]) // recipe.batch_size)
     folder = arguments.out.parent / "checkpoints" / run.name
@@ -163,7 +162,7 @@ def execute(run: Run, recipe: Recipe, arguments: argparse.Namespace, end: float)
 
     def look(step: Step, metrics: object) -> None:
         if time.perf_counter() > end:
-            raise OutOfTimeError
+            raise KeyboardInterrupt  # train writes a checkpoint and stops
 
     learned = [
         p for n, p in model.named_parameters() if n.endswith(("relaxed_frequency", "fraction"))
@@ -245,7 +244,7 @@ def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", help="folder of the data files")
-    parser.add_argument("--set", default="cifar10", choices=("cifar10", "cifar100"))
+    parser.add_argument("--set", default="cifar10", choices=SETS)
     parser.add_argument("--out", type=Path, default=HERE / "cifar.json")
     parser.add_argument("--known", type=Path, help="results.json whose runs are not repeated")
     parser.add_argument("--choose", action="store_true", help="choose a recipe first")
@@ -288,9 +287,8 @@ def main() -> None:
         start = time.perf_counter()
         try:
             row = execute(run, RECIPES[run.recipe], arguments, end)
-        except OutOfTimeError:
-            print(f"stopped at the budget: {run.name}", flush=True)
-            break
+        except KeyboardInterrupt:
+            raise SystemExit(f"stopped: {run.name}; the same command goes on") from None
         wall = time.perf_counter() - start
         taken[kind] = row["seconds"] / run.epochs
         made = provenance("cuda" if torch.cuda.is_available() else "cpu")

@@ -15,6 +15,7 @@ from symmetries.data.rendering import SpriteFactors
 BEYOND = 0.1  # of samples outside the bounds
 COARSE = 72  # dots per inch of pictures made of many small ones
 LIMITS = {"scale": (0.45, 1.05), "orientation": (0, 6.3), "x": (0, 1), "y": (0, 1)}
+FACTORS = {"scale": "factor", "orientation": "radians", "x": "image widths", "y": "image heights"}
 UNITS = {"shift": "half-images", "rotation": "radians", "scale": "log factor", "hue": "radians"}
 UNITS |= {"saturation": "log factor", "value": "log factor"}
 
@@ -63,6 +64,9 @@ def _modes(arrays: dict[str, np.ndarray], path: Path) -> Path:
         for axis in row:
             axis.set_xticks([])
             axis.set_yticks([])
+        row[2].set_xticks([-180, 0, 180], ["-180", "0", "180"] if i >= 18 else [], fontsize=6)
+        if i >= 18:
+            row[2].set_xlabel("rotation, degrees", fontsize=7)
     return _save(figure, path)
 
 
@@ -78,8 +82,11 @@ def _places(arrays: dict[str, np.ndarray], path: Path) -> Path:
             row[column].axis("off")
             x, y = arrays[places].T
             row[column + 1].hist2d(x, y, bins=24, range=((0, 1), (0, 1)), cmap="Blues")
-            row[column + 1].set_xticks([])
-            row[column + 1].set_yticks([])
+            row[column + 1].set_xticks([0, 0.5, 1], ["0", "0.5", "1"], fontsize=6)
+            row[column + 1].set_yticks([0, 0.5, 1], ["0", "0.5", "1"], fontsize=6)
+            row[column + 1].set_ylabel("y, image heights", fontsize=6)
+    for axis in axes[-1, 1::2]:
+        axis.set_xlabel("x, image widths", fontsize=6)
     for column, title in enumerate(("test", "places", "new", "new places")):
         axes[0, column].set_title(title, fontsize=9)
     return _save(figure, path)
@@ -154,6 +161,9 @@ def draw_factors(factors: SpriteFactors, path: Path) -> Path:
             axis.hist(values, 24, range=LIMITS[kind])
             axis.set_yticks([])
             axis.set_title(f"{('square', 'ellipse', 'heart')[shape]}: {kind}", fontsize=8)
+            axis.tick_params(labelsize=7)
+            if shape == 2:
+                axis.set_xlabel(FACTORS[kind], fontsize=7)
     return _save(figure, path)
 
 
@@ -203,13 +213,20 @@ def _joints(arrays: dict[str, np.ndarray], path: Path) -> Path:
                 axis.hist(eta[:, i], 50)
             else:
                 axis.plot(eta[:, j], eta[:, i], ",")
-            axis.set_xticks([])
-            axis.set_yticks([])
+            axis.tick_params(labelsize=6, labelbottom=i == n - 1, labelleft=j == 0 and i > 0)
+            if i == j:
+                axis.set_yticks([])
             if i == n - 1:
-                axis.set_xlabel(names[j], fontsize=7)
+                axis.set_xlabel(with_unit(names[j]), fontsize=7)
             if j == 0:
-                axis.set_ylabel(names[i], fontsize=7)
+                axis.set_ylabel(with_unit(names[i]) if i else "", fontsize=7)
     return _save(figure, path)
+
+
+def with_unit(name: str) -> str:
+    """The name of a parameter as a label of an axis."""
+    unit = UNITS.get(name.partition("_")[0], "")
+    return f"{name.replace('_', ' ')},\n{unit}" if unit else name
 
 
 def _save(figure: Figure, path: Path, dpi: int = 120) -> Path:

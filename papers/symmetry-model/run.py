@@ -54,7 +54,7 @@ def main() -> None:
     todo = [
         {"task": task, "added": added, "seed": seed, "variant": variant}
         for task in (QUICK_TASKS if arguments.quick else [arguments.task])
-        for variant in (ABLATIONS[arguments.task] if arguments.ablations else [arguments.label])
+        for variant in variants(arguments)
         for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds)
         for added in arguments.added
     ]
@@ -75,6 +75,13 @@ def main() -> None:
         draw(out)
 
 
+def variants(arguments: argparse.Namespace) -> list[str]:
+    """All ablations of a task, or those that were named; without --ablations one variant."""
+    if not arguments.ablations:
+        return [arguments.label]
+    return arguments.only or list(ABLATIONS[arguments.task])
+
+
 def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -85,6 +92,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--ablations", action="store_true", help="of appendix B, and of ours")
+    parser.add_argument("--only", nargs="+", help="of the ablations")
     parser.add_argument("--label", default=OURS_NAME, help="a variant of the ablations, in full")
     parser.add_argument("--steps", type=int, nargs=2, default=(None, None), help="of each stage")
     parser.add_argument("--images", type=int, default=None, help="use the first so many")

@@ -229,6 +229,7 @@ ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {
         "paper": MNIST_PAPER,
         "paper, deterministic": MNIST_PAPER | {"sampled": False},
         "paper, blur 3": MNIST_PAPER | {"blur": 3.0},
+        "paper, equation 7 as printed": MNIST_PAPER | {"invertibility_first": "forward"},
         "paper, invertibility 0": MNIST_PAPER | {"invertibility": 0.0},
         "paper, invertibility 0, blur 3": MNIST_PAPER | {"invertibility": 0.0, "blur": 3.0},
     },

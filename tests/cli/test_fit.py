@@ -95,19 +95,19 @@ def test_an_interrupted_search_of_a_network_is_resumed(run, tmp_path, monkeypatc
     monkeypatch.setitem(presets_of(InvariantNetworkConfig), "quick", tiny_network_preset())
     words = ("fit", "digits", "--network", "cnn", "--quiet", "--json", "--device", "cpu")
     whole = json.loads(run(*words, "--out", "whole").stdout)
-    asked, evidence_at = [], search.evidence_at
+    asked, trained_at = [], search.trained_at
 
     def until_the_third(*given):
         if len(asked) == 3:
             raise KeyboardInterrupt
-        asked.append(evidence_at(*given))
+        asked.append(trained_at(*given))
         return asked[-1]
 
-    monkeypatch.setattr(search, "evidence_at", until_the_third)
+    monkeypatch.setattr(search, "trained_at", until_the_third)
     stopped = run(*words, "--out", "parts")
     assert "--resume" in stopped.stderr
     assert (tmp_path / "parts.resume" / "search.json").is_file()
-    monkeypatch.setattr(search, "evidence_at", evidence_at)
+    monkeypatch.setattr(search, "trained_at", trained_at)
     resumed = json.loads(run(*words, "--out", "parts", "--resume").stdout)
     for name in ("accuracy", "plain_accuracy", "invariance", "evidence"):
         assert resumed[name] == whole[name], name

@@ -159,6 +159,22 @@ def test_colour_and_product_oracles_have_no_loss():
         assert float(terms["alignment"]) < 1e-8
 
 
+def test_invertibility_as_printed_goes_away_from_the_prototype_first():
+    group = Affine2("translation")
+    act, lost = ImageAction(group), {}
+    for first in ("inverse", "forward"):
+        for shift in (0.9, -0.9):
+            oracle = Oracle(group, (1e-6, 1e-6), torch.tensor((shift, 0.0)))
+            step = KnownStep(oracle, False)
+            step.begin(0)
+            config = QUICK.replace(invertibility=1.0, invertibility_first=first)
+            terms = lie_inference_loss(oracle, blobs(2), step, act, config)
+            lost[first, shift] = float(terms["invertibility"])
+    for shift in (0.9, -0.9):
+        assert lost["forward", shift] == pytest.approx(lost["inverse", -shift], rel=1e-3)
+    assert lost["inverse", 0.9] != pytest.approx(lost["inverse", -0.9], rel=0.1)
+
+
 def test_invertibility_sees_what_leaves_the_frame():
     group = Affine2("translation")
     act = ImageAction(group)

@@ -25,7 +25,7 @@ from symmetries.analysis.settings import choose_device, choose_preset
 from symmetries.analysis.stored_models import Loaded, load_classifier, unfit
 from symmetries.auditing import audit_model
 from symmetries.auditing.answers import CLASSIFIERS
-from symmetries.auditing.models import PROBE, Model
+from symmetries.auditing.models import PROBE, Model, model_device
 from symmetries.auditing.run import Output
 from symmetries.data import ImageSet
 from symmetries.data.pictures import Fit
@@ -264,9 +264,10 @@ def measure_invariance(
     }
     if model.kind in CLASSIFIERS:
         options["output"] = "logits"  # probabilities are logarithms by now
-    x = subject.images.images.to(subject.device)
-    y = subject.images.labels
-    data = x if y is None else (x, y.to(subject.device))
+    x, y = subject.images.images, subject.images.labels
+    if model_device(model.call, x).type != subject.device.type:  # a function without parameters
+        x = x.to(subject.device)
+    data = x if y is None else (x, y.to(x.device))
     try:
         found = audit_model(model.call, data, action, seed=seed, over=over, **(options | measures))
     except AssertionError as error:  # an exported program that takes only so many images

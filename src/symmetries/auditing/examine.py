@@ -1,6 +1,6 @@
 """All measures of each example, in one pass over the data."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +43,6 @@ def examine(
     closely: Tensor | None = None,
     batch_size: int = 256,
     round_trip: bool = True,
-    watch: Callable[[Iterable[int]], Iterable[int]] = iter,
 ) -> dict[str, Tensor]:
     """Return every measure of every example, averaged over the elements.
 
@@ -57,7 +56,6 @@ def examine(
         batch_size: number of examples at once.
         round_trip: whether to measure g^-1 (g x) as well as g x, which shows the effect of
             resampling alone.
-        watch: wraps the loop over the batches, for a progress bar.
 
     Returns:
         Tensors on the CPU, (N,): "label", "predicted", "accuracy", "accuracy_moved", "agreement",
@@ -69,7 +67,7 @@ def examine(
     mask = torch.ones(len(x), dtype=torch.bool) if closely is None else closely
     rows: list[dict[str, Tensor]] = []
     with untouched(model):
-        for start in watch(range(0, len(x), batch_size)):
+        for start in range(0, len(x), batch_size):
             stop = start + batch_size
             batch = x[start:stop].to(device)
             target = None if y is None else y[start:stop].to(device)

@@ -170,7 +170,7 @@ class _InvariantEstimator(ImageEstimator):
         model.eval()
         self.model_ = model
         self.history_ = network_rows(history, model.group.names)
-        self.elbo_ = float(model.estimated_evidence(images, targets)) / len(images)
+        self.elbo_ = float(model.estimated_evidence(images, targets)[0]) / len(images)
         self.n_iter_ = history.step[-1]
         self.invariance_ = network_invariance(model)
         return self

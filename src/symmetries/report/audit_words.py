@@ -21,7 +21,7 @@ OUTPUTS = {
     "relative_error": "error, relative to the size of the output",
     "relative_error_inside": "the same away from the border",
     "share_at_the_border": "share of the squared error that is near the border",
-    "agreement": "same answer (of maps: by pixel, away from the border)",
+    "agreement": "same answer (maps: by pixel, inside; boxes: partners of the same class)",
     "matched": "boxes that have a partner after mapping back",
     "overlap": "overlap of the partners",
     "absolute_error": "error, in units of the output",

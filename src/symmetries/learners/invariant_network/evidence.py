@@ -22,11 +22,12 @@ from symmetries.learners.invariant_network.likelihoods import (
     unwhitened,
     whitened,
 )
-from symmetries.learners.invariant_network.posterior import Posterior, posterior
+from symmetries.learners.invariant_network.posterior import Posterior, log_det, posterior
 
-CHUNK = {"cpu": 512, "cuda": 4096}  # views at a time, where Jacobians are computed
+CHUNK = {"cpu": 2**19, "cuda": 2**24}  # pixels of views at a time, where Jacobians are computed
 GAP = 0.5  # of the difference of two bounds, by which the evidence is above the better one
-EXACT = {"cpu": (2500, 2**25), "cuda": (12_000, 2**29)}  # sides and elements of all rows, at most
+EXACT = {"cpu": (2500, 2**25), "cuda": (16_000, 2**30)}  # sides and elements of all rows, at most
+TRACED = 10_000  # examples whose traces are added up, at most: a sample of them stands for more
 SIGNED = 8  # times as many outputs as rows are traced by one random mixture for each example
 FORWARD = 8192  # views at a time, where only outputs are
 
@@ -93,7 +94,8 @@ class LaplaceEvidence:
     def rows(self, images: Tensor, eta: Tensor, mixed: Tensor | None = None) -> Iterator[Tensor]:
         """Parts of the rows L_n^T J_n Delta^{-1/2}, K for each example or k mixtures of them."""
         scale, weights = self.precisions().rsqrt(), self.weights
-        size = max(1, CHUNK.get(images.device.type, CHUNK["cpu"]) // len(eta))
+        pixels = CHUNK.get(images.device.type, CHUNK["cpu"]) // images[0].numel()
+        size = max(1, pixels // len(eta))
         with eval_mode(self.module):
             for first in range(0, len(images), size):
                 here = slice(first, first + size)
@@ -171,14 +173,14 @@ class LaplaceEvidence:
         outputs: int,
         rows: int,
         generator: torch.Generator,
-    ) -> Tensor:
-        """Return the log evidence itself where rows suffice, else an extrapolation of bounds.
+    ) -> tuple[Tensor, Tensor]:
+        """Return the log evidence itself where its matrix fits, else an extrapolation of bounds.
 
         A posterior of fewer rows gives a looser bound, and looser at narrow widths, where data
         determine more weights. By how much follows from the bound of half of the rows: the evidence
         lies above the bound by about half of their difference, which was found with small networks
         (``benchmarks/network_curvature.py``), to within 2 to 4 nats of about 90. It is no bound
-        any more.
+        any more. The second number is how far it was extrapolated, in nats.
 
         Args:
             images: all training images (N, C, H, W).
@@ -191,7 +193,12 @@ class LaplaceEvidence:
         whole, weights = len(images) * outputs, len(self.precisions())
         side, elements = EXACT.get(eta.device.type, EXACT["cpu"])
         if min(whole, weights) <= side and whole * weights <= elements:
-            return self.total(images, targets, eta)
+            exact = self.total(images, targets, eta)
+            return exact, torch.zeros_like(exact)
+        traced, weight = images, 1.0
+        if len(images) > TRACED:
+            some = torch.randperm(len(images), generator=generator, device=eta.device)[:TRACED]
+            traced, weight = images[some.to(images.device)], len(images) / TRACED
         rows = min(rows, whole)
         part, mixed = self._drawn(images, eta, outputs, rows, generator)
         share = (len(images) / len(part)) ** 0.5
@@ -203,14 +210,16 @@ class LaplaceEvidence:
         both = [posterior([found], scale)]
         both.append(posterior([(len(found) / half) ** 0.5 * found[:half]], scale))
         signs = None
-        if len(images) * outputs > SIGNED * rows:
-            signs = random_signs(eta, generator, len(images), 1, outputs)
+        if len(traced) * outputs > SIGNED * rows:
+            signs = random_signs(eta, generator, len(traced), 1, outputs)
         traces = torch.zeros(2, dtype=torch.float64, device=eta.device)
-        for each in self.rows(images, eta, signs):
-            traces += torch.stack([known.trace(each) for known in both])
+        for each in self.rows(traced, eta, signs):
+            traces += weight * torch.stack([known.trace(each) for known in both])
         dets = torch.stack([known.log_det - known.retained().sum() for known in both]) + traces
-        extrapolated = dets[0] - GAP * (dets[1] - dets[0])
-        return self.fit(images, targets, eta) - self.penalty() - 0.5 * extrapolated
+        missing = 1 - len(found) / whole  # of all rows; with all of them the bound is the evidence
+        further = 0.5 * GAP * missing * (dets[1] - dets[0])
+        bound = self.fit(images, targets, eta) - self.penalty() - 0.5 * dets[0]
+        return bound + further, further
 
     @torch.no_grad()
     def total(
@@ -233,7 +242,7 @@ class LaplaceEvidence:
         scale = (count or len(images)) / len(images)
         fixed = scale * self.fit(images, targets, eta) - self.penalty()
         if known is None:
-            return fixed - 0.5 * self.posterior(images, eta, count).log_det
+            return fixed - 0.5 * log_det(scale**0.5 * part for part in self.rows(images, eta))
         trace = sum(known.trace(part) for part in self.rows(images, eta))
         return fixed - 0.5 * (known.log_det - known.retained().sum() + scale * trace)
 

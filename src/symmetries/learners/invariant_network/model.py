@@ -33,6 +33,7 @@ from symmetries.learners.base import (
 )
 from symmetries.learners.invariant_network.config import InvariantNetworkConfig
 from symmetries.learners.invariant_network.evidence import LaplaceEvidence, layer_of
+from symmetries.learners.invariant_network.jacobians import trained
 from symmetries.learners.invariant_network.modules import check_layers, count_outputs, layer_names
 from symmetries.learners.invariant_network.profile import WidthProfile
 from symmetries.learners.invariant_network.search import search_widths
@@ -43,7 +44,7 @@ from symmetries.training import History, load_learner, save_model
 ROWS = 8  # for each weight that data determine, where the evidence of candidates is compared
 LARGEST = 2**29  # numbers in those rows, at most
 EVALUATED = 256  # images at a time, in eval mode
-SHARED = ("out", "resume", "device", "precision", "progress")  # options of a search
+SHARED = ("out", "resume", "device", "devices", "nodes", "precision", "progress")  # of a search
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ class InvariantNetwork(LabelledLearner):
         box = UniformBox(self.group, widths, constraint="reflect", learn=c.learn)
         options = {"samples": c.samples, "sampling": c.sampling, "action": self.act}
         self.network = OrbitAverage(module, box, **options)  # type: ignore[arg-type]
-        self.layers = layer_names(module)
+        self.layers, self.trained = layer_names(module), frozenset(trained(module))
         start = torch.full((len(self.layers),), c.evidence.prior_precision).log()
         self.register_buffer("log_precision", start)
         self.register_buffer("log_noise", torch.zeros(()))
@@ -159,7 +160,7 @@ class InvariantNetwork(LabelledLearner):
         """theta^T Delta theta / 2, as a function of the weights."""
         total = torch.zeros((), device=self.device)
         for name, value in self.module.named_parameters():
-            if value.requires_grad:
+            if name in self.trained:  # inside torch.vmap no tensor says that it requires gradients
                 precision = self.log_precision[self.layer_index(name)].exp()
                 total = total + 0.5 * precision * value.square().sum()
         return total
@@ -170,7 +171,9 @@ class InvariantNetwork(LabelledLearner):
         return LaplaceEvidence(self.module, self.act, self.config.likelihood, precision, self.noise)
 
     @torch.no_grad()
-    def estimated_evidence(self, images: Tensor, targets: Tensor, seed: int = 0) -> Tensor:
+    def estimated_evidence(
+        self, images: Tensor, targets: Tensor, seed: int = 0
+    ) -> tuple[Tensor, Tensor]:
         """Return the log evidence of training images; see :meth:`LaplaceEvidence.estimate`."""
         x, y = images.to(self.device), targets.to(self.device)
         generator = torch.Generator(self.device).manual_seed(seed)
@@ -211,10 +214,6 @@ class InvariantNetwork(LabelledLearner):
         """
         images, targets = self._checked(data)
         options = run_options(run)
-        for name in ("devices", "nodes"):
-            if options.get(name, 1) != 1:
-                remedy = "train on one device: the posterior is computed in one process"
-                raise invalid(name, "1", options[name], remedy)
         searches = self.config.learn and self.config.evidence.search > 0
         if searches:
             few = {name: options[name] for name in SHARED if name in options}

@@ -22,7 +22,7 @@ unbiased estimate of it, and it needs no Kronecker approximation and no rule for
 Delta^{-1/2}) with a linearised network.) Everything is done with matrices of the number of rows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -95,6 +95,22 @@ def posterior(rows: Sequence[Tensor], scale: Tensor) -> Posterior:
     return Posterior(kept, scale, cholesky(_products(kept, kept)))
 
 
+def log_det(rows: Iterable[Tensor]) -> Tensor:
+    """Return log det(I + R^T R) of rows that come in parts (r, P), by the smaller matrix."""
+    parts: list[Tensor] = []
+    gram: Tensor | None = None  # R^T R, once there are more rows than weights
+    for part in rows:
+        parts.append(part)
+        if gram is not None or sum(map(len, parts)) > part.shape[1]:
+            whole = torch.cat(parts).double()
+            gram = whole.T @ whole if gram is None else gram.addmm_(whole.T, whole)
+            parts = []
+    if gram is None:
+        kept = torch.cat(parts)
+        gram = _products(kept, kept)
+    return 2 * cholesky(gram).diagonal().log().sum()
+
+
 def _reduced(rows: Tensor) -> Tensor:
     if len(rows) <= rows.shape[1] or not bool(rows.isfinite().all()):
         return rows
@@ -114,10 +130,11 @@ def cholesky(gram: Tensor) -> Tensor:
     Raises:
         ValueError: if the curvature is NaN or infinite.
     """
-    whole = gram + torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
+    whole, size = gram.clone(), gram.diagonal().mean() + 1
+    whole.diagonal().add_(1.0)
     for jitter in JITTER:
-        extra = jitter * whole.diagonal().mean()
-        factor, failed = torch.linalg.cholesky_ex(whole + extra * torch.eye(len(gram)).to(whole))
+        whole.diagonal().add_(jitter * size)
+        factor, failed = torch.linalg.cholesky_ex(whole)
         if not bool(failed) and bool(factor.isfinite().all()):
             found: Tensor = factor
             return found

@@ -1,6 +1,6 @@
 """The evidence as a function of one half-width: its optimum, and how well it is determined."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -11,6 +11,7 @@ from symmetries.learners.base import Summary
 # at the ends of an interval.
 DROP = 1.92
 FITTED = 8.0  # nats below the best, up to which a parabola is fitted
+UNSURE = 0.5  # of the difference of two extrapolations, by which their difference may be wrong
 TOLD = 0.25  # longest interval that tells a width, as a share of the parameter's range
 
 
@@ -24,6 +25,8 @@ class WidthProfile(Summary):
         widths: half-widths of the candidates, in increasing order.
         values: log evidence of each, in nats.
         noise: standard deviation of a value, apart from what all have in common.
+        extrapolated: by how many nats each value is above a bound that was computed; an empty list
+            if values are no extrapolations.
 
     Example:
         >>> at = [0.0, 1.0, 2.0, 3.0, 4.0]
@@ -37,6 +40,7 @@ class WidthProfile(Summary):
     widths: list[float]
     values: list[float]
     noise: float = 0.0
+    extrapolated: list[float] = field(default_factory=list)
 
     @property
     def best(self) -> float:
@@ -68,10 +72,13 @@ class WidthProfile(Summary):
         """From the smallest to the largest half-width that explains the labels about as well.
 
         Evidence at most 1.92 nats below the best, and twice the noise of a difference, counts as
-        about as well; between candidates it is interpolated.
+        about as well, and half of what was extrapolated more or less than at the best; between
+        candidates it is interpolated.
         """
         level = max(self.values) - DROP - 2 * 2**0.5 * self.noise
-        points = list(zip(self.widths, self.values, strict=True))
+        further = np.array(self.extrapolated or [0.0] * len(self.values))
+        doubt = UNSURE * np.abs(further - further[int(np.argmax(self.values))])
+        points = list(zip(self.widths, (np.array(self.values) + doubt).tolist(), strict=True))
         inside = [width for width, value in points if value >= level]
         for (left, one), (right, other) in pairwise(points):
             if (one >= level) != (other >= level):

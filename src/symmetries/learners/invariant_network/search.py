@@ -7,16 +7,17 @@ The evidence as a function of a width has local optima and long flat parts, wher
 import copy
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
 from symmetries._utils.provenance import source_digest, threads, versions
 from symmetries.learners.base import image_meta
 from symmetries.learners.invariant_network.profile import WidthProfile, difference_noise
-from symmetries.learners.invariant_network.training import train_learner
+from symmetries.learners.invariant_network.training import from_first, train_learner
 from symmetries.training.atomic_files import read_regular, write_atomic
 from symmetries.training.fingerprint import fingerprint
 
@@ -24,7 +25,11 @@ if TYPE_CHECKING:
     from symmetries.learners.invariant_network.model import InvariantNetwork
 
 HALVINGS = 2
+PEAKS = 2  # local optima that are looked at more closely
 NAME = "search.json"  # in the folder of a run
+
+Value = tuple[float, float]  # log evidence of a candidate, and how far it was extrapolated
+Values = Callable[[list[float], int], list[Value]]  # of widths, and the number of an order
 
 
 def search_widths(
@@ -39,9 +44,9 @@ def search_widths(
 
     Each candidate is trained from the same weights, with the same batches and transformations, at
     held widths, for the share ``search_steps`` of the steps: differences are of the widths. First
-    come ``search`` widths from 0 to the parameter's bound, then those beside the best at half the
-    distance, twice. The best and its neighbours are trained once more with other batches, which
-    tells how large the noise of differences is.
+    come ``search`` widths from 0 to the parameter's bound, then those beside the two highest local
+    optima at half the distance, twice. The best, its neighbours and the other optimum are trained
+    once more with other batches, which tells how large the noise of differences is.
 
     Args:
         learner: left as it is.
@@ -57,17 +62,13 @@ def search_widths(
     found = []
     for axis, parameter in enumerate(learner.group.parameters):
 
-        def value(width: float, order: int = 0, axis: int = axis) -> float:
-            candidate = widths.clone()
-            candidate[axis] = width
-            key = f"{candidate.tolist()} {order}"
-            return known.value(
-                key, lambda: evidence_at(learner, candidate, images, targets, run, order)
-            )
+        def values(several: list[float], order: int, axis: int = axis) -> list[Value]:
+            candidates = widths.repeat(len(several), 1)
+            candidates[:, axis] = candidates.new_tensor(several)
+            return known.values(candidates, order, run)
 
-        profile = line_search(
-            value, parameter.name, parameter.bound, learner.config.evidence.search
-        )
+        points = learner.config.evidence.search
+        profile = line_search(values, parameter.name, parameter.bound, points)
         widths[axis] = profile.best
         found.append(profile)
     return found
@@ -94,8 +95,9 @@ class Candidates:
         resume: bool,
         run: dict[str, Any],
     ) -> None:
+        self.learner, self.data = learner, (images, targets)
         self.path = None if out is None else Path(out) / NAME
-        self.values: dict[str, float] = {}
+        self.known: dict[str, Value] = {}
         if self.path is None:
             return
         weights = [value.detach().reshape(1, -1) for value in learner.state_dict().values()]
@@ -110,87 +112,110 @@ class Candidates:
         }
         self.identity = json.loads(json.dumps(identity))
         if resume:
-            self.values = self._stored()
+            self.known = self._stored()
 
-    def _stored(self) -> dict[str, float]:
+    def _stored(self) -> dict[str, Value]:
         """The values in the file, if it is one of this search; it may hold anything."""
         try:
             found = json.loads(read_regular(self.path)) if self.path else {}
             if found["identity"] == self.identity:
-                values = {str(key): float(value) for key, value in found["values"].items()}
-                return values if all(map(math.isfinite, values.values())) else {}
+                known = {str(k): (float(v), float(far)) for k, (v, far) in found["values"].items()}
+                return known if all(math.isfinite(v + far) for v, far in known.values()) else {}
         except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
             pass
         return {}
 
-    def value(self, key: str, compute: Callable[[], float]) -> float:
-        """Return the value of a candidate, computed unless it is known."""
-        if key not in self.values:
-            self.values[key] = compute()
-            if self.path is not None:
+    def values(self, widths: Tensor, order: int, run: dict[str, Any]) -> list[Value]:
+        """Return the values of candidates (n, dim), trained unless they are known."""
+        keys = [f"{width.tolist()} {order}" for width in widths]
+        processes = run.get("devices", 1) * run.get("nodes", 1)
+        for key, width in zip(keys, widths, strict=True):
+            if key in self.known:
+                continue
+            model = trained_at(self.learner, width, *self.data, run, order)
+            value = torch.stack(model.estimated_evidence(*self.data, seed=order))
+            evidence, further = from_first(value, processes).tolist()
+            self.known[key] = (evidence, further)
+            first_process = processes == 1 or torch.distributed.get_rank() == 0
+            if self.path is not None and first_process:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                content = {"identity": self.identity, "values": self.values}
+                content = {"identity": self.identity, "values": self.known}
                 write_atomic(self.path, json.dumps(content).encode())
-        return self.values[key]
+        return [self.known[key] for key in keys]
 
 
-def evidence_at(
+def trained_at(
     learner: "InvariantNetwork",
-    widths: Tensor,
+    width: Tensor,
     images: Tensor,
     targets: Tensor,
     run: dict[str, Any],
     order: int = 0,
-) -> float:
-    """Return the log evidence after a training at held half-widths (dim,).
+) -> "InvariantNetwork":
+    """Return a copy of a learner that was trained at held half-widths.
 
     Args:
         learner: left as it is.
-        widths: (dim,).
+        width: (dim,).
         images: (N, C, H, W).
         targets: (N,) or (N, K).
         run: fields of :class:`symmetries.training.TrainConfig`.
         order: another number gives another order of the batches.
     """
     twin = copy.deepcopy(learner)
-    twin.network.box.set_half_width(widths)
-    share = learner.config.evidence.search_steps
-    steps = max(1, round(share * learner.config.training.steps))
+    twin.network.box.set_half_width(width)
+    steps = max(1, round(learner.config.evidence.search_steps * learner.config.training.steps))
     twin.config = learner.config.replace(steps=steps, learn=False)
     train_learner(twin, images, targets, run, order=order)
-    twin.eval()
-    return float(twin.estimated_evidence(images, targets))
+    return twin.eval()
 
 
-def line_search(
-    value: Callable[[float, int], float], name: str, bound: float, points: int
-) -> WidthProfile:
-    """Return a function on [0, bound] at the points of a grid that is refined at the best.
+def line_search(values: Values, name: str, bound: float, points: int) -> WidthProfile:
+    """Return a function on [0, bound] at the points of a grid that is refined at its optima.
 
     Args:
-        value: of a width, and of the number of the order of batches.
+        values: of widths, and of the number of the order of batches.
         name: of the parameter.
         bound: largest width.
         points: of the grid, at least 2.
 
     Example:
-        >>> found = line_search(lambda w, order: -((w - 1.3) ** 2), "rotation", 3.0, 4)
+        >>> def values(widths, order):
+        ...     return [(-((w - 1.3) ** 2), 0.0) for w in widths]
+        >>> found = line_search(values, "rotation", 3.0, 4)
         >>> round(found.best, 6), found.noise
         (1.3, 0.0)
     """
-    spacing = bound / (points - 1)
-    found = {spacing * i: value(spacing * i, 0) for i in range(points)}
+    spacing = 2**HALVINGS  # in parts of the finest grid
+    last = spacing * (points - 1)
+    found: dict[int, Value] = {}
+
+    def look(wanted: Sequence[int]) -> None:
+        new = [i for i in wanted if 0 <= i <= last and i not in found]
+        found.update(zip(new, values([bound * i / last for i in new], 0), strict=True))
+
+    look(range(0, last + 1, spacing))
     for _ in range(HALVINGS):
-        spacing /= 2
-        best = max(found, key=lambda w: found[w])
-        for width in (best - spacing, best + spacing):
-            if 0 <= width <= bound:
-                found[width] = value(width, 0)
-    best = max(found, key=lambda w: found[w])
-    again = sorted(found, key=lambda w: abs(w - best))[:3]
-    noise = 0.0
-    if len(again) > 1:
-        others = [value(width, 1) for width in again]
-        noise = difference_noise([found[width] for width in again], others)
-    widths = sorted(found)
-    return WidthProfile(name, bound, widths, [found[width] for width in widths], noise)
+        spacing //= 2
+        peaks = _peaks(found)
+        look(sorted({i + step for i in peaks for step in (-spacing, spacing)}))
+    best, *others = _peaks(found)
+    again = sorted(found, key=lambda i: abs(i - best))[:3]
+    again += [i for i in others if i not in again]
+    repeated = values([bound * i / last for i in again], 1)
+    noise = difference_noise([found[i][0] for i in again], [value for value, _ in repeated])
+    order = sorted(found)
+    evidence, further = ([found[i][part] for i in order] for part in (0, 1))
+    return WidthProfile(name, bound, [bound * i / last for i in order], evidence, noise, further)
+
+
+def _peaks(found: dict[int, Value]) -> list[int]:
+    """The highest local optima, the best first."""
+    order = sorted(found)
+    level = [-float("inf"), *(found[i][0] for i in order), -float("inf")]
+    tops = [
+        i
+        for place, i in enumerate(order, 1)
+        if level[place] >= max(level[place - 1], level[place + 1])
+    ]
+    return sorted(tops, key=lambda i: -found[i][0])[:PEAKS]

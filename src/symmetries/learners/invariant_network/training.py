@@ -62,6 +62,13 @@ def train_learner(
         learner.network.box.free.requires_grad_(config.learn)
 
 
+def from_first(value: Tensor, processes: int) -> Tensor:
+    """Return the first process's value: rounding must not make several processes differ."""
+    if processes > 1:
+        torch.distributed.broadcast(value, 0)
+    return value
+
+
 class WeightsLoss:
     r"""Minus the log posterior of the weights, for one batch, with widths and precisions held.
 
@@ -102,7 +109,8 @@ class HyperUpdates:
     and noise move to their fixed points, and the widths follow the slope of the bound
     (:meth:`LaplaceEvidence.width_objective`) with weights held, which at the mode is the slope of
     the log posterior with the weights fitted anew, plus that of the log-determinant. What is left
-    out is how the log-determinant changes because the weights follow the widths.
+    out is how the log-determinant changes because the weights follow the widths. Of several
+    processes each does the same; DDP shares the buffers of the first.
 
     Args:
         learner: updated in place; what must survive an interruption is in its buffers.
@@ -203,3 +211,5 @@ class HyperUpdates:
         second.lerp_(slope.square(), 1 - BETAS[1])
         mean, square = first / (1 - BETAS[0] ** number), second / (1 - BETAS[1] ** number)
         box.free.add_(rate * mean / (square.sqrt() + EPSILON))
+        machine = self.training.hardware
+        from_first(box.free, machine.devices * machine.nodes)

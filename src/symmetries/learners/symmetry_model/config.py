@@ -69,6 +69,8 @@ class Objective(Config):
             one; the latter where transformations lose much of the picture.
         samples: random transformations per image and step, averaged.
         invertibility: weight of the loss that keeps the way to the prototype and back lossless.
+        invertibility_first: what that loss applies first: the "inverse", which leads to the
+            prototype, or the transformation itself ("forward"), as the paper's equation 7 has it.
         alignment: weight, at the start, of the loss that compares transformations instead of
             pictures; it falls to 0 over the training. It guides training past local minima, such as
             a half turn, and is no part of the paper's.
@@ -98,6 +100,7 @@ class Objective(Config):
     loss: Literal["symmetric", "one-sided"] = "symmetric"
     samples: Size = 5
     invertibility: NonNegative = 0.1
+    invertibility_first: Literal["inverse", "forward"] = "inverse"
     alignment: NonNegative = 1.0
     turns: bool = False
     idempotence: NonNegative = 0.2

@@ -95,6 +95,8 @@ def lie_inference_loss(
     if objective.invertibility:
         x1 = versions[:, :k].flatten(0, 1)
         there, back = flat(e1_inverse), flat(e1)
+        if objective.invertibility_first == "forward":
+            there, back = back, there
         lost = F.mse_loss(act(back, act(there, x1)), x1)
         terms |= {"loss": terms["loss"] + objective.invertibility * lost, "invertibility": lost}
     if objective.centring and group.positional:
