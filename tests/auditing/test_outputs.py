@@ -373,7 +373,7 @@ def test_what_cannot_be_told_is_asked():
     x = pictures()
     with pytest.raises(ValueError, match="say what it is: output= one of 'embedding'"):
         quick(lambda x: x.flatten(2), x, "c4")
-    with pytest.raises(ValueError, match="output: expected a kind: logits, .*got 'real'"):
+    with pytest.raises(ValueError, match=r"output: expected a kind: logits, .*got 'real'"):
         quick(lambda x: x, x, "c4", "real")
     with pytest.raises(ValueError, match=r"a dense map \(N, C, H, W\)"):
         quick(lambda x: x.flatten(1), x, "c4", "map")

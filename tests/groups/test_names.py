@@ -57,7 +57,7 @@ def test_unknown_names_say_what_is_known(text):
 @pytest.mark.parametrize(
     ("text", "meant"),
     [("hflip", "flip_x"), ("flip", "flip_x"), ("vflip", "flip_y"), ("color", "colour"),
-     ("rotation,colours", "colour"), ("rot90", "c4"), ("rotatoin", "rotation"), ("turn", "rotation")],
+     ("rotation,colours", "colour"), ("rot90", "c4"), ("rotatoin", "rotation")],
 )  # fmt: skip
 def test_names_that_others_use_are_answered_in_a_few_words(text, meant):
     message = rf"^group: expected the name of a group, got .*; did you mean {meant}\?$"

@@ -103,8 +103,8 @@ def audit_model(
             and for images whose background is not black, ``ImageAction(group, fill=1.0)``.
         output: what the model gives: "logits", "probabilities", "embedding", "map", "boxes",
             "points", "scalar", "vector", "energy", "sequence" or "ctc"; "NAME" or "NAME:KIND"
-            for one of several outputs, by key, attribute or number; or how it moves, an action or a function
-            act(element, output). None to find out. See
+            for one of several outputs, by key, attribute or number; or how it moves, an action or
+            a function act(element, output). None to find out. See
             :func:`~symmetries.auditing.representations.representation`; other kinds than the first
             two have their measures in ``measures``.
         range: how far the parameters of a continuous group go, "rotation=10,shift=2px" in degrees,

@@ -110,8 +110,8 @@ def choose_law(
     Args:
         model: any callable.
         x: (N, ...).
-        output: "KIND", "NAME", "NAME:KIND", an action on outputs, or a function act(element, output); None
-            to find out.
+        output: "KIND", "NAME", "NAME:KIND", an action on outputs, or a function
+            act(element, output); None to find out.
         images: whether the inputs are images.
 
     Returns:
