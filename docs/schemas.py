@@ -16,6 +16,7 @@ from symmetries.results import (
     SweepResult,
     SymmetryResult,
     WatchResult,
+    WrapResult,
 )
 
 FOLDER = Path(__file__).parent / "schemas"
@@ -23,6 +24,7 @@ KINDS: tuple[type[Result], ...] = (
     *(SymmetryResult, FitResult, AuditResult, OrbitResult, SweepResult, GeneratorResult),
     AugmentResult,
     WatchResult,
+    WrapResult,
 )
 
 

@@ -11,6 +11,7 @@ from symmetries.report.page import Page, render
 from symmetries.report.plots import plot
 from symmetries.report.sweep_report import sweep_page
 from symmetries.report.symmetry_report import symmetry_page
+from symmetries.report.wrap_report import wrap_page
 from symmetries.results import (
     AuditResult,
     FitResult,
@@ -19,6 +20,7 @@ from symmetries.results import (
     Result,
     SweepResult,
     SymmetryResult,
+    WrapResult,
 )
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "plot",
     "sweep_page",
     "symmetry_page",
+    "wrap_page",
 ]
 
 PAGES: dict[type[Result], Callable[[Any], Page]] = {
@@ -39,6 +42,7 @@ PAGES: dict[type[Result], Callable[[Any], Page]] = {
     OrbitResult: orbit_page,
     SweepResult: sweep_page,
     SymmetryResult: symmetry_page,
+    WrapResult: wrap_page,
 }
 
 

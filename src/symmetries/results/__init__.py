@@ -47,17 +47,29 @@ from symmetries.results.symmetries import (
     Transformation,
 )
 from symmetries.results.watches import ChangedParameter, WatchResult
+from symmetries.results.wraps import (
+    Candidate,
+    ClassEffect,
+    Compared,
+    ExportedFile,
+    Latency,
+    WrapResult,
+)
 
 __all__ = [
     "AuditResult",
     "AugmentResult",
+    "Candidate",
     "ChangedParameter",
+    "ClassEffect",
     "ClassRow",
     "ClassSymmetries",
+    "Compared",
     "DataSummary",
     "DriftPoint",
     "Estimate",
     "EvidenceCurve",
+    "ExportedFile",
     "FieldDefect",
     "FieldGenerator",
     "FitResult",
@@ -65,6 +77,7 @@ __all__ = [
     "GeneratorResult",
     "Histogram",
     "Invariance",
+    "Latency",
     "LayerError",
     "LayerRelaxation",
     "LieDerivative",
@@ -88,4 +101,5 @@ __all__ = [
     "VectorSummary",
     "WatchResult",
     "WidthCurve",
+    "WrapResult",
 ]

@@ -93,6 +93,19 @@ class PosePictures:
 
 
 @dataclass(frozen=True)
+class WrapPictures:
+    """Examples before and after the canonicaliser.
+
+    Args:
+        labels: a name for each of the E examples.
+        frames: (E, 3, H, W, C): of the reference, moved, as the model sees it.
+    """
+
+    labels: Sequence[str]
+    frames: Pixels
+
+
+@dataclass(frozen=True)
 class Bank:
     """Filters of a layer, each in several poses.
 

@@ -22,7 +22,7 @@ from symmetries.learners.orbit_posterior.verdicts import told
 from symmetries.training import History, train
 from symmetries.training.best import BestWeights
 from symmetries.training.recipe import plain_settings
-from symmetries.training.side_by_side import side_by_side, torch_threads
+from symmetries.training.side_by_side import side_by_side, sleep_while_waiting, torch_threads
 from symmetries.training.source import fits_on_device
 from symmetries.training.step import mix
 
@@ -67,10 +67,10 @@ def fold_of(count: int, folds: int, seed: int) -> Tensor:
 
 
 def fit_folds(model: "OrbitPosterior", images: Tensor, run: Run) -> History:
-    """Fit the network of each fold to the pictures outside of it, and one to half of the pictures.
+    """Fit the network of each fold to the pictures outside of it, and one to fewer pictures.
 
-    First rounds of the first fold find the reach of pi. What remains is independent, and on a CPU
-    it is fitted side by side.
+    First rounds of the first fold find the reach of pi. What remains is independent, and is fitted
+    side by side.
 
     Args:
         model: is changed.
@@ -79,6 +79,8 @@ def fit_folds(model: "OrbitPosterior", images: Tensor, run: Run) -> History:
     """
     folds = model.folds(len(images))
     together = _can_share_cores(model, run)
+    if together and _device(run).type == "cuda":
+        sleep_while_waiting()
     images = resident(images, _device(run)) if _processes(run) == 1 else images
     with torch_threads(model.threads if together else torch.get_num_threads()):
         first, history = _find_reach(model, images, folds, run)
@@ -87,10 +89,12 @@ def fit_folds(model: "OrbitPosterior", images: Tensor, run: Run) -> History:
         for fold in range(1, model.fold_count):
             own = images[folds != fold]
             fits.append(Fit(model, model.fits[fold], fold, own, others, f"fold{fold}"))
-        half = images[folds != 0][::2]
-        fits.append(Fit(model, model.half_fit, model.fold_count, half, others, "half"))
+        rest = images[folds != 0]
+        fewer = rest[: round(model.smaller_share * len(rest))]
+        fits.append(Fit(model, model.smaller_fit, model.fold_count, fewer, others, "fewer"))
         if together:
-            side_by_side([fit.finish for fit in fits], threads=model.threads)
+            finish = [fit.finish for fit in fits]
+            side_by_side(finish, threads=model.threads, device=_device(run))
         for fit in fits:
             fit.finish()  # nothing is left to do where they were fitted side by side
             join(history, fit.history)
@@ -110,8 +114,8 @@ def _mean_drifts(model: "OrbitPosterior", drifts: list[tuple[float, ...]]) -> di
 
 
 def _can_share_cores(model: "OrbitPosterior", run: Run) -> bool:
-    """Whether fits will run side by side: on a CPU, in one process."""
-    return _processes(run) == 1 and _device(run).type == "cpu" and model.shares_cores
+    """Whether fits will run side by side: on a CPU or a GPU, in one process."""
+    return _processes(run) == 1 and _device(run).type in ("cpu", "cuda") and model.shares_cores
 
 
 def _processes(run: Run) -> int:

@@ -129,7 +129,8 @@ def plant_and_recover(
         planted = moved(model, u, images)
         refits.append(partial(_refit, model, planted, unseen.rows, mix(seed, 22, number)))
     rows = []
-    every = side_by_side(refits, None if model.shares_cores else 1, model.threads)
+    at_a_time = None if model.shares_cores else 1
+    every = side_by_side(refits, at_a_time, model.threads, model.device)
     for share, found in zip((NARROW, WIDE), every, strict=True):
         for j, c in enumerate(model.chart.coordinates):
             width = found[j][unseen.told[j]].width()
