@@ -1,6 +1,7 @@
 """Networks from images to logits by name: two small ones, and those of torchvision and timm."""
 
 import importlib.util
+import re
 from typing import Any
 
 import torch
@@ -93,7 +94,11 @@ def _resnet(channels: int, outputs: int) -> nn.Module:
 
 
 def _foreign(name: str, channels: int, outputs: int) -> nn.Module:
-    installed = [part for part in ("torchvision", "timm") if importlib.util.find_spec(part)]
+    # A name only: "hf-hub:..." and "local-dir:..." of timm fetch or read files, and the name may be
+    # that of a stored model, which may not.
+    plain = re.fullmatch(r"[\w.-]{1,200}", name)
+    packages = ("torchvision", "timm") if plain else ()
+    installed = [part for part in packages if importlib.util.find_spec(part)]
     tried: Any = None
     for package in installed:
         try:
