@@ -45,7 +45,7 @@ from output_runs import (
 )
 
 
-def kills(name: str, most: int | None, folder: Path) -> dict[str, int]:
+def kills(name: str, most: int | None, folder: Path, share: tuple[int, int]) -> dict[str, int]:
     """Kill a command at each of its changes in turn, on top of what the kill before left."""
     counts: Counter[str] = Counter()
     out = target(folder, name)
@@ -53,7 +53,7 @@ def kills(name: str, most: int | None, folder: Path) -> dict[str, int]:
         raise SystemExit(f"{name}: the undisturbed run failed")
     counts["changes"] = count_changes(folder, name, signal.SIGKILL, *overwriting(name))
     before, seed = state(out), 1
-    for place in places(counts["changes"], most):
+    for place in places(counts["changes"], most)[share[0] :: share[1]]:
         seed += 1
         damage(folder, name)
         work = partial(disturbed, folder, name, seed, place, signal.SIGKILL, *overwriting(name))
@@ -173,6 +173,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=40, help="at random distances")
     parser.add_argument("--commands", nargs="+", choices=[*COMMANDS], default=[*COMMANDS])
     parser.add_argument("--parts", nargs="+", choices=[*PARTS, "none"], default=PARTS)
+    parser.add_argument("--share", nargs=2, type=int, default=(0, 1), help="I N: of the kills")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--merge", nargs="+", type=Path, help="results of parts, of one commit")
     options = parser.parse_args()
@@ -187,7 +188,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as scratch:
             prepare(Path(scratch))
             if "commands" in options.parts:
-                found = kills(name, options.most, Path(scratch))
+                found = kills(name, options.most, Path(scratch), tuple(options.share))
                 numbers["commands"][name] = {word: found[word] for word in KILLED}
             if name in RESUMED and "resumed" in options.parts:
                 again = resumed(name, again_at, Path(scratch))
@@ -218,7 +219,11 @@ def merge(files: list[Path]) -> None:
     whole: dict[str, Any] = {part: {} for part in PARTS}
     for one in found:
         for part in PARTS:
-            whole[part] |= one[part]
+            for name, row in one[part].items():
+                before = whole[part].get(name, {})
+                both = {word: count + before.get(word, 0) for word, count in row.items()}
+                same = {"changes": row["changes"]} if "changes" in row else {}
+                whole[part][name] = both | same
         whole |= {"pairs": one["pairs"]} if "pairs" in one else {}
     for part in PARTS:
         whole[part] = {name: whole[part][name] for name in COMMANDS if name in whole[part]}
