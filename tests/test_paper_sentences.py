@@ -165,6 +165,18 @@ def test_widths_on_the_edge_and_long_runs():
     assert low == [(1, 38), (2, 38)]
 
 
+def test_singular_values_of_the_published_networks():
+    table = results("genuine-invariance")["plain"]["table"]
+    words = []
+    for group in ("r4", "t3"):
+        sizes = {name: row["sigma_max"]["mean"] for name, row in table[group].items()}
+        most = max(value for name, value in sizes.items() if name.startswith("IR-nu"))
+        words.append((f"{sizes['DA-plain']:.1f}", f"{most:.1f}"))
+    (a, b), (c, d) = words
+    said = f"{a} without (DA) and at most {b} with it under R4, {c} and at most {d} under T3"
+    has("genuine-invariance", said)
+
+
 def test_recipes():
     rows = [row for row in results("relaxed-equivariance")["cifar"]["rows"] if row["validation"]]
     best = {row["recipe"]: row["accuracy"] for row in rows}
