@@ -20,6 +20,7 @@ from symmetries.learners.orbit_posterior.networks import PoseNetwork
 from symmetries.learners.orbit_posterior.reading import outer_mass
 from symmetries.learners.orbit_posterior.verdicts import told
 from symmetries.training import History, train
+from symmetries.training.batches import Batch, Prepared
 from symmetries.training.best import BestWeights
 from symmetries.training.recipe import plain_settings
 from symmetries.training.side_by_side import side_by_side, sleep_while_waiting, torch_threads
@@ -40,6 +41,7 @@ FEWEST_STEPS = 600  # of a round; few pictures are overfitted by more
 OVERFITS = 0.7  # of a round: what is best before is followed by no other round
 MOST_TRIES = 4
 MANY_COORDINATES = 6
+STEPS, VALUES = 8, 2**25  # whose views a GPU makes at once: they take as long as those of one
 Run = Mapping[str, Any]  # fields of TrainConfig
 
 
@@ -281,17 +283,24 @@ def fit_round(
     own = {**run, "out": out, "title": name, "settings": settings, "seed": seed}
     config = recipe.train_config(**own, given_seed=model.seed)
 
-    def loss(net: Any, batch: tuple[Tensor, ...], step: Any) -> dict[str, Tensor]:  # noqa: ANN401
+    def views(batch: Batch, numbers: Any) -> Batch:  # noqa: ANN401
         x = batch[0]
-        view = model.view.to(x.device)
-        u = model.chart.draw(step.rand(len(x), len(model.chart.coordinates)))
-        return {"loss": -net(view(x, u, step), u, step).mean()}
+        u = model.chart.draw(numbers.rand(len(x), len(model.chart.coordinates)))
+        return model.view.to(x.device)(x, u, numbers), u
+
+    def loss(net: Any, batch: Batch, step: Any) -> dict[str, Tensor]:  # noqa: ANN401
+        shown = batch if len(batch) == 2 else views(batch, step)
+        return {"loss": -net(*shown, step).mean()}
 
     start = {name: value.detach().clone() for name, value in network.state_dict().items()}
     times = max(1, LOOKED_AT // len(held))
     seen = held.repeat(times, 1, 1, 1)[:LOOKED_AT]
     watch = BestWeights(network, seen, loss, config, looks=LOOKS)
-    history = train(network, loss, (kept,), config, on_step=watch)
+    data: Batch | Prepared = (kept,)
+    if _device(run).type == "cuda" and config.hardware.precision == "32-true":
+        at_once = max(1, min(STEPS, VALUES // (batch * math.prod(model.view.shape))))
+        data = Prepared(data, views, at_once)
+    history = train(network, loss, data, config, on_step=watch)
     watch.restore()
     if watch.best > best:
         network.load_state_dict(start)
