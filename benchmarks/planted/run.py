@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 from benchmarks.common import environment
-from benchmarks.planted import design, development
+from benchmarks.planted import design, development, everyday
 from benchmarks.planted.methods import NAMES, method
 from benchmarks.planted.originals import Unavailable
 from benchmarks.planted.planting import plant
@@ -44,7 +44,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--method", required=True, choices=NAMES)
     parser.add_argument(
-        "--cells", default="small", help="all, small, ids; development, development:ids"
+        "--cells", default="small", help="all, small, ids; development[:ids], everyday[:ids]"
     )
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--budget", type=float, default=float("inf"), help="seconds")
@@ -53,9 +53,11 @@ def main() -> None:
     parser.add_argument("--data", help="folder of data files; else $SYMMETRIES_DATA")
     options = parser.parse_args()
     out = options.out or RESULTS / f"{options.method}-{options.device}.json"
-    if options.cells.startswith("development"):
-        cells, digest = development.cells()
-        cells = design.choose(cells, options.cells.partition(":")[2] or "all")
+    others = {"development": development.cells, "everyday": everyday.cells}
+    name, _, chosen = options.cells.partition(":")
+    if name in others:
+        cells, digest = others[name]()
+        cells = design.choose(cells, chosen or "all")
     else:
         whole, digest = design.load()
         cells = design.choose(whole["cells"], options.cells)

@@ -69,7 +69,7 @@ def fold_of(count: int, folds: int, seed: int) -> Tensor:
 
 
 def fit_folds(model: "OrbitPosterior", images: Tensor, run: Run) -> History:
-    """Fit the network of each fold to the pictures outside of it, and one to half of the pictures.
+    """Fit the network of each fold to the pictures outside of it, and one to fewer pictures.
 
     First rounds of the first fold find the reach of pi. What remains is independent, and is fitted
     side by side.
@@ -91,8 +91,9 @@ def fit_folds(model: "OrbitPosterior", images: Tensor, run: Run) -> History:
         for fold in range(1, model.fold_count):
             own = images[folds != fold]
             fits.append(Fit(model, model.fits[fold], fold, own, others, f"fold{fold}"))
-        half = images[folds != 0][::2]
-        fits.append(Fit(model, model.half_fit, model.fold_count, half, others, "half"))
+        rest = images[folds != 0]
+        fewer = rest[: round(model.smaller_share * len(rest))]
+        fits.append(Fit(model, model.smaller_fit, model.fold_count, fewer, others, "fewer"))
         if together:
             finish = [fit.finish for fit in fits]
             side_by_side(finish, threads=model.threads, device=_device(run))

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from symmetries.learners.orbit_posterior.canonical import OCTAVES, octaves
 from symmetries.learners.orbit_posterior.chart import Coordinate
 from symmetries.learners.orbit_posterior.numbers import Numbers
 
@@ -29,6 +30,8 @@ class Histograms(nn.Module):
         features: number of features.
         hidden: units of each density's hidden layer.
         dropout: after it, while training.
+        turning: where the features have the slope and the slant of the content's shape (see
+            :class:`Canonical`), which turn with it; later densities are given both turned back.
 
     Example:
         >>> from symmetries.groups.affine import Affine2
@@ -44,10 +47,14 @@ class Histograms(nn.Module):
         features: int,
         hidden: int = 256,
         dropout: float = 0.0,
+        turning: tuple[int, int] | None = None,
     ) -> None:
         super().__init__()
         self.coordinates = tuple(coordinates)
         self.dropout = dropout
+        names = [coordinate.name for coordinate in self.coordinates]
+        self.rotation = names.index("rotation") if turning and "rotation" in names else None
+        self.turning = turning
         self.parts = nn.ModuleList()
         inputs = features
         for coordinate in self.coordinates:
@@ -58,6 +65,7 @@ class Histograms(nn.Module):
             # Nothing stands where stored weights have counted a layer of dropout.
             self.parts.append(nn.Sequential(*layers, nn.Identity(), last))
             inputs += coordinate.size if coordinate.kind == "finite" else 2 * WAVES
+            inputs += 2 * (1 + 2 * OCTAVES) if coordinate.name == "rotation" and turning else 0
 
     @property
     def dtype(self) -> torch.dtype:
@@ -91,6 +99,9 @@ class Histograms(nn.Module):
     def logits(self, j: int, u: Tensor, context: Tensor, numbers: Numbers | None = None) -> Tensor:
         """Logits (N, size) of coordinate j given those before it in u (N, at least j)."""
         before = [_waves(c, u[:, i]) for i, c in enumerate(self.coordinates[:j])]
+        if self.turning is not None and self.rotation is not None and self.rotation < j:
+            shape = (context[:, place].float() for place in self.turning)
+            before.append(octaves(turned_back(*shape, u[:, self.rotation])))
         layers: Any = self.parts[j]
         given = torch.cat((context, *before), -1).to(context.dtype)
         hidden: Tensor = layers[2](layers[1](layers[0](given)))
@@ -140,6 +151,12 @@ class Histograms(nn.Module):
             low, high = (total.gather(1, i[:, None])[:, 0] for i in (index, index + 1))
             found.append(low + share * (high - low))
         return torch.stack(found, -1)
+
+
+def turned_back(slope: Tensor, slant: Tensor, angle: Tensor) -> Tensor:
+    """Slope and slant (N, 2) that a symmetric matrix had before it was turned by angles (N,)."""
+    c, s = torch.cos(2 * angle), torch.sin(2 * angle)
+    return torch.stack((c * slope + s * slant, c * slant - s * slope), -1)
 
 
 def _bin(coordinate: Coordinate, value: Tensor) -> tuple[Tensor, Tensor]:

@@ -46,7 +46,9 @@ class PoseNetwork(nn.Module):
         self.backbone = backbone or _built(kind, shape, config)
         features = config.features if backbone is None else _features(backbone, shape)
         features += 0 if canonical is None else canonical.features
-        self.head = Histograms(chart.coordinates, features, config.features, config.dropout)
+        turning = None if canonical is None else canonical.turning
+        how = (config.features, config.dropout, turning)
+        self.head = Histograms(chart.coordinates, features, *how)
 
     def train(self, mode: bool = True) -> Self:
         """Switch modes; a frozen backbone is never trained, nor are its running statistics."""
