@@ -177,6 +177,7 @@ QUEUES: dict[str, tuple[tuple[Job, ...], ...]] = {
         (
             tenth("cifar100 cifar10", "both", 8, 0.5, 1),
             pictured("sprites-affine", 0, 0),
+            widths("identified", "identified-finer", "0 1 2", 60.0),
             vaes("180 0", "50000 12500"),
             printed(3000),
             conjectures(3000, 60.0),

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -204,7 +205,11 @@ def _answer(
     moved.positions = positions.numpy().copy()
     cell = getattr(structure, "cell", None)
     if cell is not None:
-        rows = torch.as_tensor([[float(v) for v in row] for row in cell], dtype=torch.float64)
+        rows = torch.as_tensor(np.asarray(cell), dtype=torch.float64)
+        if rows.shape != (3, 3) or not hasattr(moved, "set_cell"):
+            got = f"cell of shape {tuple(rows.shape)} of a {type(structure).__name__}"
+            remedy = "give structures such as ase.Atoms, or without a cell"
+            raise invalid("structures", "a cell (3, 3) with vectors as rows, set_cell", got, remedy)
         moved.set_cell((rows @ linear.mT).numpy(), scale_atoms=False)
     found = model(moved)
     energy, forces = found if isinstance(found, tuple) else (found, None)

@@ -100,8 +100,8 @@ class Histograms(nn.Module):
         """Logits (N, size) of coordinate j given those before it in u (N, at least j)."""
         before = [_waves(c, u[:, i]) for i, c in enumerate(self.coordinates[:j])]
         if self.turning is not None and self.rotation is not None and self.rotation < j:
-            shape = (context[:, place].float() for place in self.turning)
-            before.append(octaves(turned_back(*shape, u[:, self.rotation])))
+            slope, slant = (context[:, place].float() for place in self.turning)
+            before.append(octaves(turned_back(slope, slant, u[:, self.rotation])))
         layers: Any = self.parts[j]
         given = torch.cat((context, *before), -1).to(context.dtype)
         hidden: Tensor = layers[2](layers[1](layers[0](given)))
