@@ -112,7 +112,7 @@ def test_views_made_for_several_steps_teach_as_much(monkeypatch):
     """What a GPU does, on a CPU: the same fit but for its random numbers."""
 
     def gain(several):
-        model = OrbitPosterior("flip_x", (1, 12, 12), tiny(steps=60))
+        model = OrbitPosterior("flip_x", (1, 12, 12), tiny(steps=200))
         if several:
             monkeypatch.setattr(rounds, "device_of", lambda run: torch.device("cuda"))
         halves = torch.cat((torch.full((90, 1, 12, 6), 0.2), torch.full((90, 1, 12, 6), 0.8)), 3)
