@@ -132,7 +132,7 @@ def test_the_lie_derivative_and_what_is_not_the_model_s():
 
 
 def test_what_a_layer_adds_and_resampling_adds_there():
-    """The first of two layers, conjugated by small turns; its input, and its output, moved twice."""
+    """The first of two layers, conjugated by small turns; its input or its output moved twice."""
     torch.manual_seed(4)
     x = smooth()
     net = nn.Sequential(nn.Conv2d(1, 2, 3, padding=1), nn.Tanh()).double()
