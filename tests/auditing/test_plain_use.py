@@ -341,3 +341,10 @@ def test_remedies_for_what_newcomers_give():
         never, (images.repeat(9, 1, 1, 1), truth.repeat(9)), "c4", progress=False, fast=True
     )
     assert any("worse than guessing" in note for note in found.notes)
+
+
+def test_shifts_of_signals_are_not_those_of_pictures():
+    x = torch.rand(4, 1, 8, 8)
+    message = r"group: expected a group that acts on images, got Signal.*translation"
+    with pytest.raises(ValueError, match=message):
+        audit_model(lambda x: x.flatten(1)[:, :3], x, "shift", progress=False)

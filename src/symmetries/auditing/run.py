@@ -102,9 +102,9 @@ def audit_model(
         group: a group or its name ("c4"), or an action: for data that groups do not usually act on,
             and for images whose background is not black, ``ImageAction(group, fill=1.0)``.
         output: what the model gives: "logits", "probabilities", "embedding", "map", "boxes",
-            "points", "scalar", "vector", "energy", "sequence" or "ctc"; "NAME:KIND" for one of
-            several outputs, by key, attribute or number; or how it moves, an action or a function
-            act(element, output). None to find out. See
+            "points", "scalar", "vector", "energy", "sequence" or "ctc"; "NAME" or "NAME:KIND"
+            for one of several outputs, by key, attribute or number; or how it moves, an action or
+            a function act(element, output). None to find out. See
             :func:`~symmetries.auditing.representations.representation`; other kinds than the first
             two have their measures in ``measures``.
         range: how far the parameters of a continuous group go, "rotation=10,shift=2px" in degrees,

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from symmetries._validation.checks import check_finite, invalid
 from symmetries._validation.placement import call_model
-from symmetries.auditing.answers import CLASSIFIERS, adapt, pick, plain, split_output
+from symmetries.auditing.answers import CLASSIFIERS, KINDS, adapt, pick, plain, split_output
 from symmetries.auditing.elements import Moves
 from symmetries.auditing.estimate import estimate
 from symmetries.auditing.examine import ROUND_TRIP, joined
 from symmetries.auditing.models import PROBE, Model, model_device, untouched
-from symmetries.auditing.representations import KINDS, Representation, representation
+from symmetries.auditing.representations import Representation, representation
 from symmetries.auditing.summarise import SHARES, estimate_share
 from symmetries.results import Estimate
 
@@ -110,8 +110,8 @@ def choose_law(
     Args:
         model: any callable.
         x: (N, ...).
-        output: "KIND", "NAME:KIND", an action on outputs, or a function act(element, output); None
-            to find out.
+        output: "KIND", "NAME", "NAME:KIND", an action on outputs, or a function
+            act(element, output); None to find out.
         images: whether the inputs are images.
 
     Returns:
