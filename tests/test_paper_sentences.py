@@ -181,6 +181,24 @@ def test_singular_values_of_the_published_networks():
     has("genuine-invariance", said)
 
 
+def test_what_the_recipe_adds(monkeypatch):
+    monkeypatch.syspath_prepend(str(PAPERS / "relaxed-equivariance"))
+    from page_screen import COLUMNS, EPOCHS, matching, recipe_rows, short_rows
+
+    found = results("relaxed-equivariance")
+    expected = json.loads((PAPERS / "relaxed-equivariance" / "expected.json").read_text())
+    gains = {"cifar10": [], "cifar100": []}
+    for line in expected["table3"]:
+        for data, augment in COLUMNS.values():
+            ways = [matching(f(found), line, data, augment) for f in (recipe_rows, short_rows)]
+            if all(ways) and ways[0][0]["epochs"] == EPOCHS:
+                long, short = (mean(row["accuracy"] for row in rows) for rows in ways)
+                gains[data].append(long - short)
+    low, high = ((f"{min(v):.1f}", f"{max(v):.1f}") for v in gains.values())
+    said = f"{low[0]} to {low[1]} points on CIFAR-10 and {high[0]} to {high[1]} on CIFAR-100"
+    has("relaxed-equivariance", said)
+
+
 def test_recipes():
     rows = [row for row in results("relaxed-equivariance")["cifar"]["rows"] if row["validation"]]
     best = {row["recipe"]: row["accuracy"] for row in rows}
