@@ -205,6 +205,33 @@ def test_what_the_recipe_adds(monkeypatch):
     has("relaxed-equivariance", said, counted, f"lack up to {most[0]:.0f} and {most[1]:.0f} points")
 
 
+def test_lambda_brings_strict_symmetry_back():
+    rows = [
+        row
+        for row in results("relaxed-equivariance")["rows"]
+        if (row["experiment"], row["rotations"], row["epochs"]) == ("table3", 4, 6)
+        and not (row["augment"] or row["validation"])
+    ]
+
+    def over(data, penalty, read):
+        found = [r for r in rows if (r["data"], r["penalty"]) == (data, penalty)]
+        return mean(read(r) for r in found if (r["omega"], r.get("rate", 4.0)) == (0.1, 4.0))
+
+    def accuracy(row):
+        return row["accuracy"]
+
+    def turned(row):
+        return row["change_under_quarter_turn"]
+
+    first, last = (over("cifar100", penalty, accuracy) for penalty in (0.001, 5.0))
+    has("relaxed-equivariance", f"from {first:.1f} to {last:.1f}")
+    small, large = (over("cifar100", penalty, turned) for penalty in (5.0, 0.001))
+    has("relaxed-equivariance", f"by {small:.2f} under a quarter turn ({large:.2f} at lambda")
+    has("relaxed-equivariance", f"change by {over('cifar10', 5.0, turned):.2f} at lambda = 5")
+    strict = [r for r in rows if (r["data"], r["mode"]) == ("cifar100", "strict")]
+    has("relaxed-equivariance", f"strict network, {mean(map(accuracy, strict)):.1f}")
+
+
 def test_recipes():
     rows = [row for row in results("relaxed-equivariance")["cifar"]["rows"] if row["validation"]]
     best = {row["recipe"]: row["accuracy"] for row in rows}
