@@ -157,12 +157,28 @@ def test_widths_on_the_edge_and_long_runs():
     assert max(shifted, key=shifted.get) == 1.125
     assert shifted[1.125] - shifted[1.0] < 0.002
     paper = json.loads((PAPERS / "invariant-weights" / "expected.json").read_text())["table5"]
+    below = {}
     for run in (run for batch in tables["table5-long"] for run in batch["runs"]):
         said = paper["rows"][run["row"]]["accuracy"][paper["sets"].index(run["set"])]
-        assert run["accuracy"] > said, "learned rows are above the paper"
+        if run["accuracy"] < said:
+            below[run["row"], run["set"]] = round(said - run["accuracy"], 2)
+    assert below == {("fixed 135", "mnist-rotated"): 0.13, ("fixed 175", "mnist-rotated"): 0.17}
+    has("invariant-weights", "by 0.13 and 0.17 points", f"{30 - len(below)} of 30 entries")
     ends = [(b["tag"], b["seed"], w) for b in tables["identified"] for w in b["learned"]]
     low = [(seed, round(w)) for tag, seed, w in ends if tag == "2 sectors" and w < 60]
     assert low == [(1, 38), (2, 38)]
+
+
+def test_singular_values_of_the_published_networks():
+    table = results("genuine-invariance")["plain"]["table"]
+    words = []
+    for group in ("r4", "t3"):
+        sizes = {name: row["sigma_max"]["mean"] for name, row in table[group].items()}
+        most = max(value for name, value in sizes.items() if name.startswith("IR-nu"))
+        words.append((f"{sizes['DA-plain']:.1f}", f"{most:.1f}"))
+    (a, b), (c, d) = words
+    said = f"{a} without (DA) and at most {b} with it under R4, {c} and at most {d} under T3"
+    has("genuine-invariance", said)
 
 
 def test_recipes():
