@@ -278,8 +278,6 @@ def test_groups_that_cannot_act(net, x, y):
     with pytest.raises(TypeError, match="a Group or an Action"):
         audit_model(net, (x, y), 4, progress=False)
     with pytest.raises(ValueError, match="got 'turns'; did you mean rotation"):
-        ValueError, match=r"the name of a group, got 'turns'; did you mean rotation"
-    ):
         audit_model(net, (x, y), "turns", progress=False)
 
 
