@@ -1,4 +1,4 @@
-"""Frozen networks on turned pictures: bare, wrapped, averaged over 8 views, canonicalised by a peer.
+"""Frozen networks on turned pictures: bare, wrapped, averaged over 8 views, behind a peer.
 
 ``python -m benchmarks.wrap.run cifar10 --folder DATA`` trains a residual network on upright
 pictures, freezes it, wraps it (``symmetries.wrap`` with the training pictures as the reference and
@@ -234,13 +234,8 @@ def main() -> None:
     keep("bare", start, accuracy=accuracies(net, *how))
     start = time.perf_counter()
     keep("average over 8 views", start, accuracy=accuracies(Average(net, plain), *how))
-    if left() > 90 or given.pictures:
-        start = time.perf_counter()
-        peer = train_peer(net, train, plain, device, given.peer_steps)
-        keep("peer with a prior", start, accuracy=accuracies(peer, *how), turns=TURNS)
-    for group, needed in (("rotation", 80), ("c8", 70)):
-        if left() < needed:
-            continue
+
+    def wrapped(group: str) -> None:
         start = time.perf_counter()
         result = symmetries.wrap(
             net,
@@ -262,6 +257,15 @@ def main() -> None:
             "candidates": [one.model_dump() for one in result.candidates],
         }
         keep(f"wrapped, {group}", start, accuracy=accuracies(result.fitted, *how), **found)
+
+    if left() > 90:
+        wrapped("rotation")
+    if left() > 60:
+        start = time.perf_counter()
+        peer = train_peer(net, train, plain, device, given.peer_steps)
+        keep("peer with a prior", start, accuracy=accuracies(peer, *how), turns=TURNS)
+    if left() > 80:
+        wrapped("c8")
 
 
 if __name__ == "__main__":
