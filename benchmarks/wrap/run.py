@@ -258,13 +258,13 @@ def main() -> None:
         }
         keep(f"wrapped, {group}", start, accuracy=accuracies(result.fitted, *how), **found)
 
-    if left() > 90:
+    if left() > 150:
         wrapped("rotation")
     if left() > 60:
         start = time.perf_counter()
         peer = train_peer(net, train, plain, device, given.peer_steps)
         keep("peer with a prior", start, accuracy=accuracies(peer, *how), turns=TURNS)
-    if left() > 80:
+    if left() > 1.4 * seconds.get("wrapped, rotation", 1e9):
         wrapped("c8")
 
 
