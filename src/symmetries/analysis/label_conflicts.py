@@ -24,7 +24,7 @@ SIZES: dict[str, tuple[float, ...]] = {
 FURTHEST = {"rotation": 180.0, "shift": 0.15, "zoom": 1.4, "flip_x": 0.5}
 MUTUAL = 0.4  # share of both classes that looks like the other
 MARGIN = 0.8  # of half of the way
-NEARLY = 0.9  # of the largest share: the smallest move that reaches it is where classes meet
+NEARLY = 0.9  # of the largest share: classes meet in the middle of the first moves that reach it
 
 
 def find_conflicts(
@@ -48,8 +48,8 @@ def find_conflicts(
     for name, sizes in SIZES.items():
         both = []  # share of a and b that look like each other, by size of the move
         for size in sizes:
-            there, back = (size, 1 / size) if name == "zoom" else (size, -size)
-            one = _shares(networks, images, labels, len(names), fixed(name, there), fill) - still
+            back = {"zoom": 1 / size, "flip_x": size}.get(name, -size)
+            one = _shares(networks, images, labels, len(names), fixed(name, size), fill) - still
             two = _shares(networks, images, labels, len(names), fixed(name, back), fill) - still
             both.append(torch.minimum(one, two.T))
         every = torch.stack(both)  # (sizes, classes, classes)
@@ -59,8 +59,8 @@ def find_conflicts(
                 column = every[:, a, b]
                 if float(column.max()) < MUTUAL:
                     continue
-                place = int((column >= NEARLY * column.max()).nonzero()[0])
-                found.append(_conflict(name, names[a], names[b], sizes[place], float(column.max())))
+                share = float(column.max())
+                found.append(_conflict(name, names[a], names[b], _meeting(column, sizes), share))
     return tuple(found)
 
 
@@ -71,6 +71,14 @@ def _conflict(name: str, first: str, second: str, size: float, share: float) -> 
     limit = 0.0 if name == "flip_x" else half
     facts = {"name": name, "first": first, "second": second, "amount": size}
     return Conflict.model_validate({**facts, "share": share, "limit": limit})
+
+
+def _meeting(shares: Tensor, sizes: tuple[float, ...]) -> float:
+    """The middle of the first run of sizes at which nearly the largest share (S,) is reached."""
+    reached = (shares >= NEARLY * shares.max()).tolist()
+    first = reached.index(True)
+    last = next((i for i in range(first, len(reached)) if not reached[i]), len(reached)) - 1
+    return (sizes[first] + sizes[last]) / 2
 
 
 def limits_of(conflicts: tuple[Conflict, ...], name: str) -> dict[str, float]:

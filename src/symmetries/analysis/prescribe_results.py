@@ -32,8 +32,7 @@ def describe(
     info: Info,
 ) -> PrescribeResult:
     """The result, its code and its pictures."""
-    # Networks differ by their weights, too: that is part of the differences by picture.
-    found = [points(scores[1, k] - scores[0, k]) for k in (0, 1)]
+    found = [points(scores[1, :, k] - scores[0, :, k]) for k in (0, 1)]
     laws = dict(zip(task.names, task.laws(**chosen), strict=True))
     moves = tuple(
         PrescribedMove.model_validate(
@@ -55,7 +54,7 @@ def describe(
         tried=tuple(tried),
         gain=found[0],
         robustness=found[1],
-        accuracy=float(scores[0, 0].mean()),
+        accuracy=float(scores[0, :, 0].mean()),
         networks=task.size.folds * (REPEATS * (len(tried) + 4) + 1),
         curves=curves,
         fill=task.fill,

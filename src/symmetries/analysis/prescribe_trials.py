@@ -1,5 +1,6 @@
 """Trials of moves with small networks: each alone, together, and once more on other folds."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -50,11 +51,11 @@ class Task:
         return [Law(**amounts).within(limits) for limits in self.limits]
 
     def scores(self, laws: list[Law], test: list[Law], seed: int, text: str) -> Tensor:
-        """Scores (2, N) of held-out pictures, as they are and moved by ``test``: means of repeats."""
+        """Scores (R, 2, N) of held-out pictures, as they are and moved by ``test``, R times."""
         how = (self.pixels, self.labels, len(self.names), laws, self.fill, self.size)
         parts = [held_out_scores(*how, mix(self.seed, seed, k), test) for k in range(REPEATS)]
         self.advance(text)
-        return torch.stack(parts).mean(0)
+        return torch.stack(parts)
 
 
 def try_moves(
@@ -62,7 +63,7 @@ def try_moves(
 ) -> tuple[list[TriedMove], dict[str, float]]:
     """Every move alone, and the amounts of those that helped, together if that is better."""
     still = task.laws()
-    none = task.scores(still, still, 0, "without")[0]
+    none = task.scores(still, still, 0, "without")[:, 0]
     tried, chosen, seen = [], {}, {tuple(still)}
     for name, sizes in amounts.items():
         best = 0.0
@@ -72,12 +73,12 @@ def try_moves(
                 task.advance(name)
                 continue
             seen.add(tuple(laws))
-            gain = points(task.scores(laws, still, 0, f"{name} {amount:g}")[0] - none)
+            gain = points(task.scores(laws, still, 0, f"{name} {amount:g}")[:, 0] - none)
             tried.append(TriedMove.model_validate({"name": name, "amount": amount, "gain": gain}))
             if gain.mean > max(best, HELPS * gain.standard_error):
                 best, chosen[name] = gain.mean, amount
     if len(chosen) > 1:
-        together = points(task.scores(task.laws(**chosen), still, 0, "together")[0] - none)
+        together = points(task.scores(task.laws(**chosen), still, 0, "together")[:, 0] - none)
         alone = max((t for t in tried if chosen.get(t.name) == t.amount), key=lambda t: t.gain.mean)
         if together.mean < alone.gain.mean:
             chosen = {alone.name: alone.amount}
@@ -85,7 +86,7 @@ def try_moves(
 
 
 def confirm(task: Task, chosen: dict[str, float]) -> Tensor:
-    """Scores (2, 2, N) on other folds: without and with, as they are and moved as prescribed."""
+    """Scores (2, R, 2, N) on other folds: without and with, as they are and moved as prescribed."""
     still, laws, seed = task.laws(), task.laws(**chosen), 1
     none = task.scores(still, laws, seed, "confirms")
     if not chosen:
@@ -95,5 +96,10 @@ def confirm(task: Task, chosen: dict[str, float]) -> Tensor:
 
 
 def points(differences: Tensor) -> Estimate:
-    """Mean of differences (N,) of scores, in points."""
-    return estimate(100 * differences)
+    """Mean of differences (R, N) of scores in points, over repeats and pictures.
+
+    Pictures differ, and so do networks of the same kind: the larger error counts.
+    """
+    found = estimate(100 * differences.mean(0))
+    spread = 100 * float(differences.mean(1).std()) / math.sqrt(len(differences))
+    return Estimate.normal(found.mean, max(found.standard_error, spread))

@@ -20,9 +20,9 @@ from symmetries.analysis.inputs import (
     without_constant,
 )
 from symmetries.analysis.label_conflicts import find_conflicts, limits_of
-from symmetries.analysis.progress import progress_bar
 from symmetries.analysis.prescribe_results import describe, model_curves
 from symmetries.analysis.prescribe_trials import Task, confirm, try_moves
+from symmetries.analysis.progress import progress_bar
 from symmetries.analysis.provenance import Call, Info, class_names
 from symmetries.analysis.quick_networks import SIZES, prepared, unmoved_networks
 from symmetries.analysis.settings import choose_device, choose_preset

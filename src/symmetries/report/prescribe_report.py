@@ -96,8 +96,8 @@ def _sections(result: PrescribeResult) -> Iterator[Section]:
             )
             for c in result.curves
         ]
-        header = ("move", "accuracy from one end to the other (%)", "within what is prescribed")
-        yield Section("The given model", blocks=[Table(header, shown)])
+        columns = ("move", "accuracy from one end to the other (%)", "within what is prescribed")
+        yield Section("The given model", blocks=[Table(columns, shown)])
     for library, text in result.code.items():
         yield Section(f"For {library}", blocks=[Table((library,), [(text,)])])
 
