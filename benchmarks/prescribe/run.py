@@ -85,7 +85,8 @@ def trained(
 def accuracy(net: torch.nn.Module, x: Tensor, y: Tensor) -> float:
     """Per cent right."""
     right = sum(
-        int((net(a).argmax(1).cpu() == b).sum()) for a, b in zip(x.split(1000), y.split(1000))
+        int((net(a).argmax(1).cpu() == b).sum())
+        for a, b in zip(x.split(1000), y.split(1000), strict=True)
     )
     return round(100 * right / len(x), 2)
 

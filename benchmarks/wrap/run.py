@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 import symmetries
 from symmetries.data import ImageSet, load
+from symmetries.learners.orbit_posterior import OrbitConfig
 from symmetries.learners.orbit_posterior.frames import radii
 from symmetries.learners.orbit_posterior.networks import ConvNet
 from symmetries.ops.warp import warp
@@ -200,15 +201,18 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--peer-steps", type=int, default=2000)
     parser.add_argument("--preset", default="default")
-    parser.add_argument(
-        "--pictures", type=int, help="of the training and the test set, for a trial"
-    )
+    parser.add_argument("--fit-steps", type=int, help="of the first round of an orbit posterior")
+    parser.add_argument("--fit-rounds", type=int, default=4)
+    parser.add_argument("--test", type=int, help="number of test pictures")
+    parser.add_argument("--pictures", type=int, help="of the training set")
     given = parser.parse_args()
     began = time.perf_counter()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     train, test = (load(given.data, split, given.folder) for split in ("train", "test"))
     if given.pictures:
-        train, test = (part.subset(range(given.pictures)) for part in (train, test))
+        train = train.subset(range(given.pictures))
+    if given.test:
+        test = test.subset(range(given.test))
     order = torch.randperm(len(train), generator=torch.Generator().manual_seed(0))
     count = min(HELD_OUT, len(train) // 5)
     held, train = train.subset(order[:count]), train.subset(order[count:])
@@ -227,6 +231,10 @@ def main() -> None:
         (given.out / f"{given.data}.json").write_text(json.dumps(result, indent=1) + "\n")
         print(f"{time.perf_counter() - began:.0f} s", name, found, flush=True)
 
+    config = OrbitConfig.preset(given.preset)
+    if given.fit_steps:
+        longer = {"steps": given.fit_steps, "rounds": given.fit_rounds}
+        config = config.replace(training=longer)
     start = time.perf_counter()
     net = train_network(train, device, given.epochs, given.width, flips=given.data != "mnist")
     net = net.to(memory_format=torch.contiguous_format)
@@ -242,7 +250,7 @@ def main() -> None:
             train,
             group,
             held_out=held,
-            preset=given.preset,
+            preset=config,
             device=device.type,
             progress=False,
         )
@@ -253,6 +261,7 @@ def main() -> None:
                 name: {"gain": part.gain.mean, "low": part.gain.low, "high": part.gain.high}
                 for name, part in (("as they are", result.untouched), ("moved", result.moved))
             },
+            "training": {"steps": config.training.steps, "rounds": config.training.rounds},
             "latency_ms": [one.model_dump() for one in result.latency],
             "candidates": [one.model_dump() for one in result.candidates],
         }
@@ -260,7 +269,7 @@ def main() -> None:
 
     if left() > 150:
         wrapped("rotation")
-    if left() > 60:
+    if left() > 60 and given.peer_steps:
         start = time.perf_counter()
         peer = train_peer(net, train, plain, device, given.peer_steps)
         keep("peer with a prior", start, accuracy=accuracies(peer, *how), turns=TURNS)
