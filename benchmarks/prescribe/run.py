@@ -10,6 +10,8 @@ seed begins that cannot end within ``--budget`` seconds.
 
 import argparse
 import json
+import signal
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -154,6 +156,9 @@ def main() -> None:
     parser.add_argument("--network", default="resnet")
     given = parser.parse_args()
     began = time.perf_counter()
+    # What takes longer than expected ends cleanly: a killed client of a shared GPU faults others.
+    signal.signal(signal.SIGALRM, lambda *_: sys.exit("out of time"))
+    signal.alarm(int(given.budget) + 10)
     train, test = (load(given.data, split, given.folder) for split in ("train", "test"))
     given.out.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []
