@@ -227,10 +227,9 @@ def test_albumentations_moves_as_we_do_by_its_own_parameters():
         keep = {k: v for k, v in drawn.items() if k != "shape"}
         found = torch.from_numpy(affine.apply(pixels, shape=pixels.shape, **keep)).permute(2, 0, 1)
         turn = math.radians(float(drawn["rotate"]))
-        shift = drawn["translate"]
-        rows = torch.tensor(
-            [[turn, shift["x"] / 24, -shift["y"] / 24, float(drawn["scale"]["x"]), 0.0]]
-        )
+        middle = torch.tensor([11.5, 11.5, 1.0], dtype=torch.float64)
+        across, down = (torch.as_tensor(drawn["matrix"]) @ middle - middle)[:2] / 24
+        rows = torch.tensor([[turn, across, -down, float(drawn["scale"]["x"]), 0.0]])
         torch.testing.assert_close(found[None], moved(x, rows, 0.0), atol=0.06, rtol=0)
 
 

@@ -11,7 +11,7 @@ from symmetries.analysis.classifiers import Classifier
 from symmetries.analysis.pictures import example_indices, example_labels, for_display, to_bytes
 from symmetries.analysis.prescribe_trials import REPEATS, Task, points
 from symmetries.analysis.provenance import Info, data_summary
-from symmetries.analysis.stored_models import load_classifier
+from symmetries.analysis.stored_models import Loaded, load_classifier
 from symmetries.auditing.answers import CLASSIFIERS
 from symmetries.auditing.models import PROBE, Model
 from symmetries.results import Estimate, ModelCurve, PrescribedMove, PrescribeResult, TriedMove
@@ -94,21 +94,23 @@ def edges(task: Task, chosen: dict[str, float]) -> EdgePictures:
     return EdgePictures(example_labels(task.images, rows), amounts, frames)
 
 
-def model_curves(
-    task: Task,
-    model: str | Path | Model | Classifier,
-    chosen: dict[str, float],
-    trust: bool,
-    place: torch.device,
-) -> tuple[ModelCurve, ...]:
-    """Accuracy of a given model along each move, and within what is prescribed."""
-    images, labels = task.images.images[:LOOKED_AT].to(place), task.labels[:LOOKED_AT]
-    loaded = load_classifier(model, trust, place, images=images[:PROBE], labels=task.labels)
+def load_model(
+    model: str | Path | Model | Classifier, images: Tensor, labels: Tensor, trust: bool
+) -> Loaded:
+    """The classifier whose accuracy is reported; images (N, C, H, W) are on its device."""
+    loaded = load_classifier(model, trust, images.device, images=images[:PROBE], labels=labels)
     if loaded.kind not in CLASSIFIERS:
         raise invalid("model", "a classifier", f"a model of {loaded.kind}", "leave it out")
-    own = labels if loaded.labels is None else torch.tensor(
-        [loaded.labels.index(int(c)) if int(c) in loaded.labels else -1 for c in labels]
-    )  # fmt: skip
+    return loaded
+
+
+def model_curves(task: Task, loaded: Loaded, chosen: dict[str, float]) -> tuple[ModelCurve, ...]:
+    """Accuracy of a given model along each move, and within what is prescribed."""
+    images, labels = task.images.images[:LOOKED_AT].to(task.pixels.device), task.labels[:LOOKED_AT]
+    own = labels
+    if loaded.labels is not None:
+        known = {label: number for number, label in enumerate(loaded.labels)}
+        own = torch.tensor([known.get(int(label), -1) for label in labels])
 
     def accuracy(moves: Tensor) -> float:
         with torch.no_grad():

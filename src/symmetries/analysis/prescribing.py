@@ -20,7 +20,7 @@ from symmetries.analysis.inputs import (
     without_constant,
 )
 from symmetries.analysis.label_conflicts import find_conflicts, limits_of
-from symmetries.analysis.prescribe_results import describe, model_curves
+from symmetries.analysis.prescribe_results import LOOKED_AT, describe, load_model, model_curves
 from symmetries.analysis.prescribe_trials import Task, confirm, try_moves
 from symmetries.analysis.progress import progress_bar
 from symmetries.analysis.provenance import Call, Info, class_names
@@ -118,6 +118,8 @@ def prescription(
     value = resolve_background(images, fill, say)
     around = value if find_frame(images.images[:1024], value).plain else None
     amounts = grid(discovered)
+    seen_by_model = images.images[:LOOKED_AT].to(place)
+    loaded = None if model is None else load_model(model, seen_by_model, labels, trust)
     count = 3 + sum(map(len, amounts.values())) + 2
     with progress_bar("prescribe", total=count, quiet=not progress) as advance:
         pixels, size = prepared(images.images).to(place), SIZES[preset]
@@ -138,7 +140,7 @@ def prescription(
         )
         tried, best = try_moves(task, amounts)
         scores = confirm(task, best)
-    curves = () if model is None else model_curves(task, model, best, trust, place)
+    curves = () if loaded is None else model_curves(task, loaded, best)
     return describe(task, tried, best, scores, curves, info)
 
 
