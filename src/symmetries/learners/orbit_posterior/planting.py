@@ -11,9 +11,9 @@ from torch import Tensor
 
 from symmetries.learners.orbit_posterior.calibrating import Sets, read_sets
 from symmetries.learners.orbit_posterior.chart import Coordinate
-from symmetries.learners.orbit_posterior.fitting import fit_round, split_held_out
 from symmetries.learners.orbit_posterior.posing import posed_by_rule
 from symmetries.learners.orbit_posterior.reading import MASS, smallest_set
+from symmetries.learners.orbit_posterior.rounds import fit_round, split_held_out
 from symmetries.learners.orbit_posterior.verdicts import Headline, uniform_width
 from symmetries.learners.orbit_posterior.versions import moved
 from symmetries.training.side_by_side import side_by_side
@@ -129,7 +129,8 @@ def plant_and_recover(
         planted = moved(model, u, images)
         refits.append(partial(_refit, model, planted, unseen.rows, mix(seed, 22, number)))
     rows = []
-    every = side_by_side(refits, None if model.shares_cores else 1, model.threads)
+    at_a_time = None if model.shares_cores else 1
+    every = side_by_side(refits, at_a_time, model.threads, model.device)
     for share, found in zip((NARROW, WIDE), every, strict=True):
         for j, c in enumerate(model.chart.coordinates):
             width = found[j][unseen.told[j]].width()
