@@ -385,15 +385,16 @@ def test_what_the_self_test_missed_is_in_the_interval():
     def planted(length, ratio):
         return Planted("zoom", "factor", 1.0, 1.0, 1.0, ratio, length, True)
 
-    fine = with_misses(line, zoom, [planted(0.45, 1.0), planted(0.8, 1.0)])
-    assert (fine.low, fine.high) == (0.38, 0.42)
-    # Of 0.48 that should have been added to the square of the width a quarter was.
-    part = (0.16 + 0.12) ** 0.5 / 0.8
+    for ratio in (1.0, 1.07, 0.93):  # errors that every interval has
+        fine = with_misses(line, zoom, [planted(0.45, 1.0), planted(0.8, ratio)])
+        assert (fine.low, fine.high) == (0.38, 0.42)
+    # Of 0.48 that should have been added to the square of the width a quarter was, and less.
+    part = math.exp(-SYSTEMATIC) * (0.16 + 0.12) ** 0.5 / 0.8
     leaky = with_misses(line, zoom, [planted(0.45, 1.0), planted(0.8, part)])
     assert leaky.high == pytest.approx(0.8)
     assert verdict_of(zoom, leaky, None)[0] == "cannot be told"
     angle = Chart(Affine2("rotation"), 72).coordinates[0]
-    row = Planted("rotation", "degrees", 1.0, 1.0, 1.0, 0.8, 0.5, True)
+    row = Planted("rotation", "degrees", 1.0, 1.0, 1.0, 0.8 * math.exp(-SYSTEMATIC), 0.5, True)
     assert with_misses(line, angle, [row]).high == pytest.approx(0.5)
     wide = replace(line, width=4.0, low=3.9, high=4.1)
     missed = Planted("rotation", "degrees", 1.0, 1.0, 1.0, 0.2, 4.5, True)
