@@ -25,7 +25,9 @@ LOOSE = 1.35  # ratio of an interval's ends, 15 % to either side: beyond it a wi
 LOOSE_INTERVAL = "its interval is too wide; give more pictures, or train longer"
 SMALL_WIDTH = "so small a width may be natural variation, or the network's own error"
 CHANCE = 1.645  # standard errors of what fewer pictures change
-SYSTEMATIC = 0.08  # of the width: what the development set of planted truths shows beyond chance
+# Of the width, what the development set of planted truths shows beyond chance: to either side, and
+# below it, as errors of poses add to widths.
+SYSTEMATIC, ADDED = 0.08, 0.03
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ def headline(
     both = chosen[: len(fewer)].nonzero()[:, 0]
     change = 0.0 if len(both) == 0 else _change(reading, fewer, both, rule, generator)
     limit = curve.limit(width, width - change)
-    low = min(limit, float(ends[0]), (1 - SYSTEMATIC) * width)
+    low = min(limit, float(ends[0]), (1 - SYSTEMATIC - ADDED) * width)
     high = max(limit, float(ends[1]), (1 + SYSTEMATIC) * width)
     return Headline(width, low, high, chosen, float(chosen.float().mean()))
 
