@@ -411,6 +411,8 @@ def test_what_the_self_test_missed_is_in_the_interval():
         (18.0, 17.0, 19.0, "partial"),
         (36.0, 34.0, 38.0, "partial"),
         (108.0, 60.0, 110.0, "cannot be told"),
+        (130.0, 106.0, 140.0, "cannot be told"),
+        (108.0, 97.0, 130.0, "cannot be told"),
         (108.0, 100.0, 110.0, "partial"),
         (323.0, 320.0, 324.0, "cannot be told"),
     ],
