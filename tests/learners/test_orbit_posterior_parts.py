@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -22,6 +23,7 @@ from symmetries.learners.orbit_posterior.calibrating import (
     sets_of,
     shortest_arc,
 )
+from symmetries.learners.orbit_posterior.cautions import about_training, about_width
 from symmetries.learners.orbit_posterior.chart import Chart
 from symmetries.learners.orbit_posterior.crossing import in_parts, wider_pictures
 from symmetries.learners.orbit_posterior.frames import Frame, find_frame, radii
@@ -473,3 +475,16 @@ def test_where_nothing_is_told_the_interval_leaves_everything_open():
     assert (loose.low, loose.high) == (0.2, 0.5)
     limit = untold_interval(line, coordinate, "directions are unknown", 0.9, unsettled=False)
     assert (limit.low, limit.high) == (0.0, 0.9)
+
+
+def test_what_is_absent_is_warned_of_only_where_it_may_be_hidden():
+    def about(verdict, ratio):
+        part = SimpleNamespace(name="zoom", verdict=verdict, share_told=0.9, reason="")
+        row = Planted("zoom", "factor", 1.1, 1.1, 1.1 * ratio, ratio, 0.1, True)
+        return about_width(part, 0.02, [row])
+
+    assert about("absent", 1.4) == []
+    assert len(about("absent", 0.7)) == len(about("partial", 1.4)) == 1
+    model = SimpleNamespace(rises=[0.0], outer={"zoom": 0.02})
+    assert about_training(model, certain=True, absent=["zoom"]) == []
+    assert len(about_training(model, certain=True)) == 1
