@@ -53,7 +53,7 @@ def short_trainings(monkeypatch):
         reading={"pictures": 128, "samples": 32, "resamples": 8},
     )
     monkeypatch.setitem(presets_of(OrbitConfig), "quick", poses)
-    monkeypatch.setattr("symmetries.learners.orbit_posterior.fitting.LOOKED_AT", 64)
+    monkeypatch.setattr("symmetries.learners.orbit_posterior.rounds.LOOKED_AT", 64)
     size = {"features": 24, "steps": 4, "batch_size": 100}
     monkeypatch.setitem(classifiers.INVARIANT_PRESETS, "quick", size)
     network = InvariantNetworkConfig.preset("quick").replace(

@@ -363,6 +363,8 @@ def test_several_outputs_by_name():
     assert quick(both, x, "c4", "classes:logits").agreement == direct.agreement
     listed = lambda x: (x.flatten(1)[:, :3], x * 2)  # noqa: E731
     assert quick(listed, x, "c4", "1:map").measures["relative_error"].mean < 1e-12
+    assert quick(both, x, "c4", "heat").output == "map"  # a name alone: its kind is found
+    assert quick(both, x, "c4", "classes").agreement == direct.agreement
     with pytest.raises(ValueError, match="output: expected an output among classes, heat"):
         quick(both, x, "c4", "boxes_of:map")
 
@@ -371,8 +373,8 @@ def test_what_cannot_be_told_is_asked():
     x = pictures()
     with pytest.raises(ValueError, match="say what it is: output= one of 'embedding'"):
         quick(lambda x: x.flatten(2), x, "c4")
-    with pytest.raises(ValueError, match="output: expected one of 'logits'"):
-        quick(lambda x: x, x, "c4", "picture")
+    with pytest.raises(ValueError, match=r"output: expected a kind: logits, .*got 'real'"):
+        quick(lambda x: x, x, "c4", "real")
     with pytest.raises(ValueError, match=r"a dense map \(N, C, H, W\)"):
         quick(lambda x: x.flatten(1), x, "c4", "map")
     with pytest.raises(ValueError, match="same outputs when called twice"):

@@ -109,8 +109,8 @@ def audit(
         range: how far a continuous group goes, "rotation=10,shift=2px", in degrees, pixels and
             factors; its bounds by default. The result records it.
         output: what the model gives: "logits", "probabilities", "embedding", "map", "boxes",
-            "points", "scalar", "vector", "energy", "sequence" or "ctc", "NAME:KIND" for one of
-            several outputs, or how it moves; None to find out. See
+            "points", "scalar", "vector", "energy", "sequence" or "ctc", "NAME" or "NAME:KIND"
+            for one of several outputs, or how it moves; None to find out. See
             :func:`symmetries.auditing.audit_model`.
         inputs: of an ONNX file with several: the others by name, "scale=1,sr=16000" or a mapping.
         fast: measure outputs only.

@@ -16,13 +16,13 @@ from symmetries.actions.items import PermutationAction
 from symmetries.actions.nodes import linear_part
 from symmetries.actions.points import PointAction
 from symmetries.actions.volumes import VolumeAction
+from symmetries.auditing.answers import KINDS
 from symmetries.auditing.boxes import kept_in_frame, map_boxes, match_boxes, read_boxes
 from symmetries.auditing.elements import Moves
 from symmetries.auditing.energies import energy_errors, read_energies
 from symmetries.auditing.keypoints import point_errors, points_alone
 from symmetries.auditing.sequences import read_sequences, sequence_errors
 
-KINDS = ("embedding", "map", "boxes", "points", "scalar", "vector", "energy", "sequence", "ctc")
 INNER = 0.8  # share of the side of a map that is not called border
 Errors = dict[str, Tensor]
 

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from symmetries.learners.orbit_posterior.calibrating import Sets, read_sets
 from symmetries.learners.orbit_posterior.chart import Coordinate
-from symmetries.learners.orbit_posterior.fitting import fit_round, split_held_out
 from symmetries.learners.orbit_posterior.posing import posed_by_rule
 from symmetries.learners.orbit_posterior.reading import MASS, smallest_set
+from symmetries.learners.orbit_posterior.rounds import fit_round, split_held_out
 from symmetries.learners.orbit_posterior.verdicts import SYSTEMATIC, Headline, uniform_width
 from symmetries.learners.orbit_posterior.versions import moved
 from symmetries.training.side_by_side import side_by_side
