@@ -9,7 +9,7 @@ First, for each half-width of a grid, the network is trained at that width, with
 evidence, and its Laplace evidence is computed from the full generalised Gauss-Newton matrix of all
 examples in double precision (mean over initial weights; the optimum is the top of a parabola
 through the best and its neighbours). Then ``InvariantNetwork`` learns the width: by its search with
-three seeds or more, of initial weights and batches (it reads no start), each with an interval and a
+several seeds, of initial weights and batches (it reads no start), each with an interval and a
 verdict, and by gradients alone from three starts. Tasks that were measured one by one are put
 together by ``--join``.
 
@@ -208,6 +208,15 @@ class Measurement:
         return {**row, "seeds": len(row["log evidence"]), "covered": covered, "close": close}
 
 
+def schedule(seeds: int, searches: int) -> list[tuple[str, float]]:
+    """Methods of a measurement with their argument, so that early ones tell the most."""
+    parts: list[tuple[str, float]] = []
+    for number in range(max(seeds, searches)):
+        parts += [("grid", number)] if number < seeds else []
+        parts += [("search", 100 + number)] if number < searches else []
+    return parts + [("gradients", start) for start in STARTS if searches]
+
+
 def join(name: str) -> None:
     """Write the table of the tasks that were measured, each with its commit and command."""
     found = {}
@@ -240,23 +249,17 @@ def main() -> None:
     data = digits("train") if given.data == "digits" else mnist("train", folder=given.folder)
     changes = {"steps": given.steps, "spacing": given.spacing}
     size = replace(SIZES[given.data], **{k: v for k, v in changes.items() if v is not None})
-    ends = time.perf_counter() + given.budget
-    for task_name in given.tasks:
-        measured = Measurement(task_name, data, given, size)
-        parts: list[tuple[Any, Any]] = []
-        for number in range(max(given.seeds, given.searches)):
-            parts += [(measured.grid, number)] if number < given.seeds else []
-            parts += [(measured.search, 100 + number)] if number < given.searches else []
-        parts += [(measured.gradients, start) for start in STARTS if given.searches]
-        slowest = 0.0
-        for part, number in parts:
+    measured = [Measurement(each, data, given, size) for each in given.tasks]
+    ends, slowest = time.perf_counter() + given.budget, dict[str, float]()
+    for part, number in schedule(given.seeds, given.searches):
+        for each in measured:
             began = time.perf_counter()
-            if began + slowest > ends:
-                print(f"{task_name}: stopped, no time is left", flush=True)
-                break
-            part(number)
-            slowest = max(slowest, time.perf_counter() - began)
-            record(f"{name}-{task_name.replace(' ', '-')}", [measured.judged()], part=True)
+            if began + 1.2 * slowest.get(part, 0.0) > ends:
+                print(f"{each.name}: {part} {number} left out, no time is left", flush=True)
+                continue
+            getattr(each, part)(number)
+            slowest[part] = max(slowest.get(part, 0.0), time.perf_counter() - began)
+            record(f"{name}-{each.name.replace(' ', '-')}", [each.judged()], part=True)
     if len(given.tasks) == len(TASKS) and given.searches:
         join(name)
 
