@@ -15,6 +15,9 @@ together by ``--join``.
 
     python benchmarks/network_widths.py
     python benchmarks/network_widths.py --data mnist --folder MNIST --device cuda
+    python benchmarks/network_widths.py --data cifar10 --folder CIFAR10 --device cuda
+
+CIFAR-10: a residual network, horses in place of sevens, inside a circle.
 """
 
 import argparse
@@ -29,18 +32,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from symmetries.data import ImageSet, digits, mnist
+from symmetries.data import ImageSet, load
 from symmetries.data.derived import rotated
 from symmetries.data.pose_labels import pose_sectors, six_or_nine
 from symmetries.learners.invariant_network import InvariantNetwork, InvariantNetworkConfig
 from symmetries.learners.invariant_network.search import trained_at
+from symmetries.nn.named_networks import named_network
 from symmetries.training.step import seeded
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import RESULTS, record
 
 STARTS = (9.0, 90.0, 171.0)  # half-widths in degrees
-CLOSE = 10.0  # degrees
+CLOSE = {"digits": 10.0, "mnist": 10.0, "cifar10": 20.0}  # degrees
 THREE = (2, 4, 7)
 TASKS = ("1 sector", "2 sectors", "3 sectors", "6 sectors", "6 or 9", "12 sectors")
 
@@ -51,7 +55,7 @@ class Size:
 
     examples: int
     side: int
-    channels: tuple[int, int]
+    channels: tuple[int, ...]  # none: a residual network of 78,000 weights
     spacing: int  # degrees between half-widths of the grid
     samples: int  # S, in training
     exact: int  # S, for the exact evidence
@@ -63,6 +67,7 @@ class Size:
 SIZES = {
     "digits": Size(300, 8, (8, 16), 15, 12, 36, 400, 100, 300),
     "mnist": Size(1000, 28, (8, 16), 15, 16, 36, 800, 100, 1000),
+    "cifar10": Size(1000, 32, (), 20, 8, 24, 500, 64, 1000),
 }
 
 
@@ -78,11 +83,20 @@ def task(name: str, data: ImageSet, size: Size) -> tuple[Tensor, Tensor, int]:
         found = six_or_nine(data)
     else:
         found = pose_sectors(data, int(name.split()[0]), copies)
-    return found.images[: size.examples], found.labels[: size.examples], found.classes
+    images, labels = found.images[: size.examples], found.labels[: size.examples]
+    return images * disc(size.side) if images.shape[1] == 3 else images, labels, found.classes
 
 
-def network(classes: int, size: Size, seed: int) -> nn.Sequential:
-    """Two convolutions of stride 2 and a linear layer."""
+def disc(side: int) -> Tensor:
+    """1 inside the largest circle of an image, else 0: corners would give the angle away."""
+    axis = (torch.arange(side) + 0.5) * 2 / side - 1
+    return (axis.square() + axis[:, None].square() < 1).float()
+
+
+def network(classes: int, size: Size, seed: int) -> nn.Module:
+    """Two convolutions of stride 2 and a linear layer; or a residual network."""
+    if not size.channels:
+        return named_network("resnet", (3, size.side, size.side), classes, seed)
     first, second = size.channels
     side = -(-size.side // 4)
     with seeded(seed):
@@ -107,7 +121,7 @@ def untrained(
             "steps": size.steps,
             "batch_size": size.batch,
             "curvature_rows": size.rows,
-            "every": max(1, size.steps // 25),
+            "every": max(1, size.steps // (25 if size.channels else 12)),
             **more,
         }
     )
@@ -145,7 +159,7 @@ class Measurement:
     """
 
     def __init__(self, name: str, data: ImageSet, given: argparse.Namespace, size: Size) -> None:
-        self.name, self.size = name, size
+        self.name, self.size, self.close = name, size, CLOSE[given.data]
         self.run = {"device": given.device, "progress": False}
         self.found = task(name, data, size)
         self.widths = [float(w) for w in range(0, 181, size.spacing)]
@@ -204,7 +218,7 @@ class Measurement:
         if best is None:
             return row
         covered = [low <= best <= high for low, high in row["intervals"]]
-        close = [abs(width - best) <= CLOSE for width in row["learned"]]
+        close = [abs(width - best) <= self.close for width in row["learned"]]
         return {**row, "seeds": len(row["log evidence"]), "covered": covered, "close": close}
 
 
@@ -246,7 +260,7 @@ def main() -> None:
     if given.join:
         join(name)
         return
-    data = digits("train") if given.data == "digits" else mnist("train", folder=given.folder)
+    data = load(given.data, "train", folder=given.folder)
     changes = {"steps": given.steps, "spacing": given.spacing}
     size = replace(SIZES[given.data], **{k: v for k, v in changes.items() if v is not None})
     measured = [Measurement(each, data, given, size) for each in given.tasks]
