@@ -1,7 +1,6 @@
 """Networks from images to logits by name: two small ones, and those of torchvision and timm."""
 
-import importlib.util
-from typing import Any
+import importlib
 
 import torch
 import torch.nn.functional as F
@@ -10,6 +9,7 @@ from torch import Tensor, nn
 from symmetries._validation.checks import check_whole, invalid
 
 NAMES = ("cnn", "resnet")
+MODELS = {"torchvision": "torchvision.models", "timm": "timm"}  # modules that build them
 
 
 class Residual(nn.Module):
@@ -57,7 +57,7 @@ def named_network(name: str, shape: tuple[int, int, int], outputs: int, seed: in
     Args:
         name: "cnn", two or three convolutions of stride 2 and a linear layer; "resnet", three
             residual blocks of 16, 32 and 64 channels with batch norm; or a model of torchvision or
-            timm, such as "resnet18", if one of them is installed.
+            timm, such as "resnet18" or "timm:resnet18", if they are installed.
         shape: (C, H, W).
         outputs: number of classes or of values.
         seed: of the weights.
@@ -93,21 +93,27 @@ def _resnet(channels: int, outputs: int) -> nn.Module:
 
 
 def _foreign(name: str, channels: int, outputs: int) -> nn.Module:
-    installed = [part for part in ("torchvision", "timm") if importlib.util.find_spec(part)]
-    tried: Any = None
-    for package in installed:
+    """A model of torchvision or timm; "timm:NAME" and "torchvision:NAME" ask one of them alone."""
+    package, _, model = name.rpartition(":")
+    asked = (package,) if package in MODELS else tuple(MODELS)
+    problems = []
+    tried: Exception | None = None
+    for part in asked:
         try:
-            if package == "torchvision":
-                from torchvision.models import get_model  # type: ignore[import-not-found]
-
-                found: nn.Module = get_model(name, weights=None, num_classes=outputs)
+            library = importlib.import_module(MODELS[part])
+        except (ImportError, RuntimeError) as error:  # torch's, for a wheel of another version
+            problems.append(f"{part} cannot be imported ({error})")
+            tried = error
+            continue
+        try:
+            if part == "torchvision":
+                found: nn.Module = library.get_model(model, weights=None, num_classes=outputs)
                 return found if channels == 3 else ThreeColours(found)
-            import timm  # type: ignore[import-not-found]
-
-            found = timm.create_model(name, num_classes=outputs, in_chans=channels)
+            found = library.create_model(model, num_classes=outputs, in_chans=channels)
             return found
         except (ValueError, RuntimeError) as error:  # it has no model of that name
+            problems.append(f"{part} does not know it")
             tried = error
-    got = repr(name) if not installed else f"{name!r}, which {' and '.join(installed)} do not know"
-    remedy = "take one of these" if installed else "install torchvision or timm for other names"
-    raise invalid("network", f"{' or '.join(map(repr, NAMES))}", got, remedy) from tried
+    expected = f"{' or '.join(map(repr, NAMES))}, or a model of torchvision or timm"
+    remedy = "take one of these, or pip install 'symmetries[networks]'"
+    raise invalid("network", expected, f"{name!r}: {', '.join(problems)}", remedy) from tried
