@@ -1,12 +1,15 @@
-"""Networks from images to logits by name: two small ones, and those of torchvision and timm."""
+"""Networks from images to logits by name: small ones, and those of torchvision and timm."""
 
 import importlib
+import math
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from symmetries._validation.checks import check_whole, invalid
+from symmetries.nn.tied import TiedConv2d, TiedPool
 
 NAMES = ("cnn", "resnet")
 MODELS = {"torchvision": "torchvision.models", "timm": "timm"}  # modules that build them
@@ -74,6 +77,63 @@ def named_network(name: str, shape: tuple[int, int, int], outputs: int, seed: in
         if name == "resnet":
             return _resnet(shape[0], outputs)
         return _foreign(name, shape[0], outputs)
+
+
+def layered_network(
+    kinds: Sequence[str],
+    shape: tuple[int, int, int],
+    channels: Sequence[int],
+    outputs: int,
+    seed: int = 0,
+) -> nn.Module:
+    """Return a network whose layers have given kinds but the same inputs and outputs.
+
+    Args:
+        kinds: of each layer: "dense", "convolution" or "group convolution".
+        shape: (C, H, W), with sides that can be halved by each layer.
+        channels: of the output of each layer, whose sides are half of those of its input.
+        outputs: number of classes.
+        seed: of the weights.
+
+    Example:
+        >>> network = layered_network(("convolution", "dense"), (1, 8, 8), (4, 6), 10)
+        >>> network(torch.rand(2, 1, 8, 8)).shape
+        torch.Size([2, 10])
+    """
+    inputs, height, width = shape
+    if min(height, width) < 2 ** len(kinds):
+        remedy = "take larger images or fewer layers"
+        raise invalid("shape", f"sides of at least {2 ** len(kinds)}", shape, remedy)
+    layers: list[nn.Module] = []
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        for kind, features in zip(kinds, channels, strict=True):
+            layers.append(LAYER_KINDS[kind](inputs, features, height, width))
+            inputs, height, width = features, height // 2, width // 2
+        layers += [nn.Flatten(), nn.Linear(inputs * height * width, outputs)]
+    return nn.Sequential(*layers)
+
+
+def _dense(inputs: int, features: int, height: int, width: int) -> nn.Module:
+    half = (features, height // 2, width // 2)
+    linear = nn.Linear(inputs * height * width, math.prod(half))
+    return nn.Sequential(nn.Flatten(), linear, nn.ReLU(), nn.Unflatten(1, half))
+
+
+def _convolution(inputs: int, features: int, height: int, width: int) -> nn.Module:
+    return nn.Sequential(nn.Conv2d(inputs, features, 3, padding=1), nn.ReLU(), nn.AvgPool2d(2))
+
+
+def _group_convolution(inputs: int, features: int, height: int, width: int) -> nn.Module:
+    turned = TiedConv2d(inputs, features, 3, "c4", padding=1)
+    return nn.Sequential(turned, nn.ReLU(), TiedPool("max"), nn.AvgPool2d(2))
+
+
+LAYER_KINDS = {
+    "dense": _dense,
+    "convolution": _convolution,
+    "group convolution": _group_convolution,
+}
 
 
 def _cnn(shape: tuple[int, int, int], outputs: int) -> nn.Module:
