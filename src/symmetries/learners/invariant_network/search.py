@@ -6,13 +6,16 @@ The evidence as a function of a width has local optima and long flat parts, wher
 
 import copy
 import json
+import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from symmetries.learners.invariant_network.likelihoods import constant_evidence
 from symmetries.learners.invariant_network.profile import WidthProfile, difference_noise
 from symmetries.learners.invariant_network.training import from_first, train_learner
 from symmetries.training.atomic_files import write_atomic
@@ -66,6 +69,13 @@ def search_widths(
 
         points = learner.config.evidence.search
         profile = line_search(values, parameter.name, parameter.bound, points)
+        profile = replace(profile, constant=constant_evidence(learner.config.likelihood, targets))
+        if max(profile.values) <= profile.constant:
+            text = (
+                f"{parameter.name}: the best network explains the labels worse than one answer for "
+                "all images, so that no width can be told; train longer or lower lr"
+            )
+            warnings.warn(text, RuntimeWarning, stacklevel=3)
         widths[axis] = profile.best
         found.append(profile)
     return found
