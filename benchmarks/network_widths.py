@@ -46,6 +46,10 @@ from common import RESULTS, record
 STARTS = (9.0, 90.0, 171.0)  # half-widths in degrees
 CLOSE = {"digits": 10.0, "mnist": 10.0, "cifar10": 20.0}  # degrees
 THREE = (2, 4, 7)
+PARTS = (
+    "log evidence", "learned", "accuracy, learned", "intervals", "told", "profiles", "by gradients",
+    "measured",
+)  # fmt: skip
 TASKS = ("1 sector", "2 sectors", "3 sectors", "6 sectors", "6 or 9", "12 sectors")
 
 
@@ -159,7 +163,7 @@ class Measurement:
     """
 
     def __init__(self, name: str, data: ImageSet, given: argparse.Namespace, size: Size) -> None:
-        self.name, self.size, self.close = name, size, CLOSE[given.data]
+        self.name, self.size = name, size
         self.run = {"device": given.device, "progress": False}
         self.found = task(name, data, size)
         self.widths = [float(w) for w in range(0, 181, size.spacing)]
@@ -180,12 +184,9 @@ class Measurement:
             total.append(exact_evidence(model, images, labels, self.size))
         row = self.row
         row["log evidence"].append(total)
-        means = [sum(column) / len(column) for column in zip(*row["log evidence"], strict=True)]
-        near = [w for w, v in zip(self.widths, means, strict=True) if v > max(means) - 2]
-        row["best"], row["flat within 2 nats"] = top(self.widths, means), [min(near), max(near)]
-        row["tops by seed"] = [top(self.widths, each) for each in row["log evidence"]]
+        optimum(row)
         row["seconds"]["grid"] += time.perf_counter() - began
-        print(f"{self.name}: best {row['best']:.0f} ({[round(m) for m in means]})", flush=True)
+        print(f"{self.name}: best {row['best']:.0f} ({[round(v) for v in total]})", flush=True)
 
     def search(self, seed: int) -> None:
         """What the search finds; it reads no start."""
@@ -212,33 +213,51 @@ class Measurement:
         self.row["by gradients"].append(width)
         print(f"{self.name}: by gradients from {start:.0f}: {width:.0f}", flush=True)
 
-    def judged(self) -> dict[str, Any]:
-        """The row, and which searches come close to the exact optimum and cover it."""
-        row, best = self.row, self.row.get("best")
-        if best is None:
-            return row
-        covered = [low <= best <= high for low, high in row["intervals"]]
-        close = [abs(width - best) <= self.close for width in row["learned"]]
-        return {**row, "seeds": len(row["log evidence"]), "covered": covered, "close": close}
+
+def optimum(row: dict[str, Any]) -> dict[str, Any]:
+    """Add where the mean of the exact evidence is highest, if it was computed."""
+    if not row["log evidence"]:
+        return row
+    widths = row["widths"]
+    means = [sum(column) / len(column) for column in zip(*row["log evidence"], strict=True)]
+    near = [w for w, v in zip(widths, means, strict=True) if v > max(means) - 2]
+    row["best"], row["flat within 2 nats"] = top(widths, means), [min(near), max(near)]
+    row["tops by seed"] = [top(widths, each) for each in row["log evidence"]]
+    return row
 
 
-def schedule(seeds: int, searches: int) -> list[tuple[str, float]]:
+def judged(row: dict[str, Any], close: float) -> dict[str, Any]:
+    """Add which searches come close to the exact optimum and cover it."""
+    best = row.get("best")
+    if best is None:
+        return row
+    row["covered"] = [low <= best <= high for low, high in row["intervals"]]
+    row["close"] = [abs(width - best) <= close for width in row["learned"]]
+    return {**row, "seeds": len(row["log evidence"])}
+
+
+def schedule(seeds: int, searches: int, first: int) -> list[tuple[str, float]]:
     """Methods of a measurement with their argument, so that early ones tell the most."""
     parts: list[tuple[str, float]] = []
     for number in range(max(seeds, searches)):
         parts += [("grid", number)] if number < seeds else []
-        parts += [("search", 100 + number)] if number < searches else []
+        parts += [("search", first + number)] if number < searches else []
     return parts + [("gradients", start) for start in STARTS if searches]
 
 
-def join(name: str) -> None:
-    """Write the table of the tasks that were measured, each with its commit and command."""
-    found = {}
-    for path in (RESULTS / "parts").glob(f"{name}-*.json"):
+def join(name: str, close: float) -> None:
+    """Write the table of the tasks that were measured, maybe in parts, with their commits."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in sorted((RESULTS / "parts").glob(f"{name}-*.json")):
         stored = json.loads(path.read_text())
         (row,) = stored["rows"]
-        found[row["task"]] = {**row, "commit": stored["commit"], "command": stored["command"]}
-    record(name, [found[task] for task in TASKS if task in found])
+        row["measured"] = [{"commit": stored["commit"], "command": stored["command"]}]
+        known = found.setdefault(row["task"], row)
+        if known is not row:
+            for key in PARTS:
+                known[key] = known[key] + row[key]
+    rows = [judged(optimum(found[each]), close) for each in TASKS if each in found]
+    record(name, rows)
 
 
 def main() -> None:
@@ -253,19 +272,21 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help="of each training")
     parser.add_argument("--spacing", type=int, help="degrees between half-widths of the grid")
     parser.add_argument("--budget", type=float, default=math.inf, help="seconds for all tasks")
+    parser.add_argument("--first", type=int, default=100, help="seed of the first search")
+    parser.add_argument("--name", default="", help="added to the names of the parts")
     parser.add_argument("--join", action="store_true", help="put measured tasks together")
     given = parser.parse_args()
     kind = "cuda" if given.device.startswith("cuda") else "cpu"
     name = f"network_widths-{given.data}-{kind}"
     if given.join:
-        join(name)
+        join(name, CLOSE[given.data])
         return
     data = load(given.data, "train", folder=given.folder)
     changes = {"steps": given.steps, "spacing": given.spacing}
     size = replace(SIZES[given.data], **{k: v for k, v in changes.items() if v is not None})
     measured = [Measurement(each, data, given, size) for each in given.tasks]
     ends, slowest = time.perf_counter() + given.budget, dict[str, float]()
-    for part, number in schedule(given.seeds, given.searches):
+    for part, number in schedule(given.seeds, given.searches, given.first):
         for each in measured:
             began = time.perf_counter()
             if began + 1.2 * slowest.get(part, 0.0) > ends:
@@ -273,9 +294,13 @@ def main() -> None:
                 continue
             getattr(each, part)(number)
             slowest[part] = max(slowest.get(part, 0.0), time.perf_counter() - began)
-            record(f"{name}-{each.name.replace(' ', '-')}", [each.judged()], part=True)
+            record(
+                f"{name}-{each.name.replace(' ', '-')}{given.name}",
+                [judged(each.row, CLOSE[given.data])],
+                part=True,
+            )
     if len(given.tasks) == len(TASKS) and given.searches:
-        join(name)
+        join(name, CLOSE[given.data])
 
 
 if __name__ == "__main__":
