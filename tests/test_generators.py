@@ -328,13 +328,56 @@ def test_noise_on_a_thin_ring_is_no_symmetry():
 
 
 def test_slopes_across_a_curved_surface_are_not_made_up():
+    # f is known on the surface only: fields that leave it are no symmetries, whatever f does.
     angle = 6.2832 * torch.rand(400, 1, generator=torch.Generator().manual_seed(0))
     circle = torch.cat((angle.cos(), angle.sin()), 1).double()
-    found = symmetries.generators(circle, circle[:, 0] ** 2)
-    assert found.fit.degree == 1
-    assert found.dimension[0] == 0
+    for y, degree in ((circle[:, 0], None), (circle[:, 0] ** 2, None), (circle[:, 0] ** 2, 2)):
+        found = symmetries.generators(circle, y, degree=degree)
+        assert found.dimension == (0, 0)
+        assert found.data.outputs == 1
     with pytest.raises(ValueError, match="degree: expected one whose polynomials differ"):
-        symmetries.generators(circle, circle[:, 0] ** 2, degree=2)
+        symmetries.generators(circle, circle.flip(1), law="dynamics", degree=2)
+
+
+def test_symmetries_on_a_surface_are_those_along_it():
+    x = points(600, 3)
+    sphere = x / x.norm(dim=1, keepdim=True)
+    found = symmetries.generators(sphere, sphere[:, 2] + 0.01 * points(600, 1, seed=1)[:, 0])
+    assert found.dimension[1] == 1
+    exact = symmetries.generators(sphere, sphere[:, 2])
+    assert exact.name == "so(2)"
+    assert "surface" in exact.source
+    switch = torch.cat(((x[:, :1] > 0).double(), x[:, 1:]), 1)  # a column of two values
+    found = symmetries.generators(switch, switch[:, 0] + x[:, 1:].square().sum(1))
+    assert found.name == "so(2)"
+
+
+@pytest.mark.parametrize("ring", [False, True])
+def test_nothing_is_said_about_noise(ring):
+    for seed in range(5):
+        x, y = points(400, 2, seed=seed), points(400, 1, seed=seed + 50)
+        found = symmetries.generators(x / x.norm(dim=1, keepdim=True) if ring else x, y, seed=seed)
+        assert found.dimension == (0, 6)
+        assert "no better than a constant" in found.answer
+
+
+@pytest.mark.parametrize("power", [1, -1, -2])
+def test_powers_of_a_function_have_its_symmetries(power):
+    x = points(1000, 3)
+    found = symmetries.generators(x, x.norm(dim=1) ** power)
+    assert found.name == "so(3)"
+    assert "power" in found.source
+    uneven = (x.square() @ x.new_tensor([1.0, 1.5, 3.0])).sqrt() ** power
+    assert symmetries.generators(x, uneven).dimension == (3, 3)  # of stretched coordinates
+
+
+def test_powers_are_not_taken_where_y_explains_itself():
+    x = points(1000, 3)
+    wells = torch.exp(-x.square().sum(1) / 2)
+    assert "logarithm" in symmetries.generators(x, wells).source
+    found = symmetries.generators(x, 1 + x[:, 0] ** 4 + x[:, 1:].square().sum(1))
+    assert found.source == "polynomial of degree 5"
+    assert found.name == "so(2)"
 
 
 def test_columns_that_nearly_depend_on_each_other_are_warned_about():

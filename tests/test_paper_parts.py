@@ -49,3 +49,19 @@ def test_augmentation_is_within_its_widths(monkeypatch):
     new = fixed_augmentation(act, (0.3,))(x, torch.Generator().manual_seed(0))
     assert new.shape == x.shape
     assert 0.2 < float(seen[0].abs().max()) <= 0.3
+
+
+def test_a_second_packing_loses_as_much_as_the_sheets(monkeypatch):
+    monkeypatch.syspath_prepend(str(PAPERS / "relaxed-equivariance"))
+    from image_sets import packed_again
+
+    generator = torch.Generator().manual_seed(0)
+    images = nn.functional.interpolate(
+        torch.rand(8, 3, 8, 8, generator=generator), size=32, mode="bicubic"
+    ).clamp(0, 1)
+    images = (images + 0.02 * torch.randn(images.shape, generator=generator)).clamp(0, 1)
+    packed = packed_again(images)
+    loss = 10 * torch.log10(1 / (packed - images).square().mean())
+    assert 36 < float(loss) < 42, "the sheets of real pictures have 39.7 dB"
+    again = 10 * torch.log10(1 / (packed_again(packed) - packed).square().mean())
+    assert float(again) > 55, "on the same blocks there is nothing more to lose"

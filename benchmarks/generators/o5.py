@@ -13,7 +13,7 @@ import argparse
 import time
 
 import torch
-from benchmarks.generators.records import Clock, record
+from benchmarks.generators.records import Clock, parallel, record
 from torch import Tensor, nn
 
 import symmetries
@@ -76,40 +76,44 @@ def bias(matrices: Tensor) -> Tensor:
     return ((inner + inner.mT) / 2).norm(dim=(1, 2))
 
 
+def one_run(seed: int) -> dict[str, object]:
+    """One network."""
+    model, x, error = trained(seed)
+    begun = time.perf_counter()
+    found = symmetries.generators(
+        x, model=model, fields="linear", vectors=2, epsilon=EPSILON, seed=seed
+    )
+    seconds = time.perf_counter() - begun
+    raw = search(model, x, "linear", vectors=2)
+    biases = bias(raw.matrices(raw.spectrum().theta[:10]))
+    shown = torch.tensor([part.matrix for part in found.generators]).reshape(-1, 6, 6)
+    return {
+        "seed": seed,
+        "test error": round(error, 4),
+        "dimension": list(found.dimension),
+        "name": found.name,
+        "defect of the tenth": round(found.spectrum[9].defect, 4),
+        "defect of the eleventh": round(found.spectrum[10].defect, 4),
+        "bias before rounding, first": float(biases[0]),
+        "bias before rounding, mean": float(biases.mean()),
+        "largest bias of the basis shown": float(bias(shown).max()) if len(shown) else None,
+        "upper limit": max((part.high for part in found.generators), default=None),
+        "seconds": round(seconds, 2),
+    }
+
+
 def main() -> None:
     """Train, search and record."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=100)
-    count = parser.parse_args().seeds
+    parser.add_argument("--workers", type=int, default=1)
+    given = parser.parse_args()
     clock, rows = Clock(), []
-    for seed in range(FIRST, FIRST + count):
-        model, x, error = trained(seed)
-        begun = time.perf_counter()
-        found = symmetries.generators(
-            x, model=model, fields="linear", vectors=2, epsilon=EPSILON, seed=seed
-        )
-        seconds = time.perf_counter() - begun
-        raw = search(model, x, "linear", vectors=2)
-        theta = raw.spectrum().theta
-        biases = bias(raw.matrices(theta[:10]))
-        shown = torch.tensor([part.matrix for part in found.generators]).reshape(-1, 6, 6)
-        rows.append(
-            {
-                "seed": seed,
-                "test error": round(error, 4),
-                "dimension": list(found.dimension),
-                "name": found.name,
-                "defect of the tenth": round(found.spectrum[9].defect, 4),
-                "defect of the eleventh": round(found.spectrum[10].defect, 4),
-                "bias before rounding, first": float(biases[0]),
-                "bias before rounding, mean": float(biases.mean()),
-                "largest bias of the basis shown": float(bias(shown).max()) if len(shown) else None,
-                "upper limit": max((part.high for part in found.generators), default=None),
-                "seconds": round(seconds, 2),
-            }
-        )
-        if len(rows) % 10 == 0 or len(rows) == count:
-            settings = {"epsilon": EPSILON, "level": 0.95, "seeds": f"{FIRST} to {seed}"}
+    seeds = range(FIRST, FIRST + given.seeds)
+    for row in parallel(one_run, [(seed,) for seed in seeds], given.workers, chunk=1):
+        rows.append(row)
+        if len(rows) % 10 == 0 or len(rows) == given.seeds:
+            settings = {"epsilon": EPSILON, "level": 0.95, "seeds": f"{FIRST} to {row['seed']}"}
             record("o5", summarised(rows), rows, clock, settings)
 
 

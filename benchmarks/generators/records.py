@@ -59,7 +59,10 @@ def record(
 
 
 def parallel(
-    run: Callable[..., dict[str, object]], arguments: Sequence[tuple[object, ...]], workers: int
+    run: Callable[..., dict[str, object]],
+    arguments: Sequence[tuple[object, ...]],
+    workers: int,
+    chunk: int = 8,
 ) -> Iterator[dict[str, object]]:
     """Rows of many independent runs, in order, from processes of one thread each.
 
@@ -67,6 +70,7 @@ def parallel(
         run: a function of a module, from arguments to a row.
         arguments: of each run.
         workers: processes; 1 runs here.
+        chunk: runs that a process is given at a time.
     """
     torch.set_num_threads(1)
     if workers == 1:
@@ -74,7 +78,7 @@ def parallel(
             yield run(*each)
         return
     with multiprocessing.get_context("spawn").Pool(workers, torch.set_num_threads, (1,)) as pool:
-        yield from pool.imap(_Apply(run), arguments, chunksize=8)
+        yield from pool.imap(_Apply(run), arguments, chunksize=chunk)
 
 
 class _Apply:

@@ -12,10 +12,12 @@ Run with: python -m benchmarks.generators.systems --seeds 500 --workers 4
 """
 
 import argparse
+import hashlib
 import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from benchmarks.generators.records import RESULTS, Clock, parallel, record
@@ -23,10 +25,15 @@ from benchmarks.generators.truth import true_defect
 from torch import Tensor
 
 import symmetries
+from symmetries import lie
 from symmetries.lie import fit_polynomial, search
 
 EPSILON, LEVEL, POINTS = 0.05, 0.999, 400
 NOISES = (0.005, 0.02, 0.05)
+SEARCH = (
+    *("certificates", "intervals", "charts", "fields", "fitting", "functions", "polarisation"),
+    *("search", "triangular"),
+)
 Function = Callable[[Tensor], Tensor]
 
 
@@ -115,24 +122,42 @@ def one_run(name: str, seed: int, broken: bool) -> dict[str, object]:
 def main() -> None:
     """Run all systems and record them."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seeds", type=int, default=500)
+    parser.add_argument("--seeds", type=int, default=500, help="in all, 20 runs each")
     parser.add_argument("--more", action="store_true", help="add seeds to the stored ones")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--limit", type=float, default=math.inf, help="seconds to stop after")
     given = parser.parse_args()
-    clock, rows = Clock(), []
+    clock, rows, commits = Clock(), [], {}
+    code = fingerprint()
     if given.more:
         stored = json.loads((RESULTS / "systems.json").read_text())
-        if stored["commit"] != clock.environment["commit"]:
-            raise SystemExit(f"stored rows are of another commit: {stored['commit']}")
+        if stored["settings"].get("code") != code:
+            raise SystemExit(f"stored rows are of other code: {stored['commit']}")
         rows, clock.before = stored["rows"], stored["minutes"]
-    first = len(rows) // (2 * len(SYSTEMS))
-    seeds = range(first, first + given.seeds)
+        commits = stored["settings"]["commits"]
+    each = 2 * len(SYSTEMS)
+    first = len(rows) // each
+    seeds = range(first, given.seeds)
     runs = [(name, seed, broken) for seed in seeds for name in SYSTEMS for broken in (False, True)]
-    settings = {"epsilon": EPSILON, "level": LEVEL, "points": POINTS}
     for row in parallel(one_run, runs, given.workers):
         rows.append(row)
-    settings["seeds"] = f"0 to {seeds[-1]}"
+        if 60 * (clock.minutes() - clock.before) > given.limit:
+            break
+    rows = rows[: len(rows) // each * each]  # whole seeds
+    last = len(rows) // each - 1
+    if last >= first:
+        commits = commits | {f"{first} to {last}": clock.environment["commit"]}
+    settings = {"epsilon": EPSILON, "level": LEVEL, "points": POINTS, "seeds": f"0 to {last}"}
+    settings |= {"commits": commits, "code": code}
     record("systems", summarised(rows), rows, clock, settings)
+
+
+def fingerprint() -> str:
+    """What rows depend on, of one kind only in a file: this file, the truth and the search."""
+    folders = [Path(__file__).parent, Path(lie.__file__).parent]
+    files = [folders[0] / "systems.py", folders[0] / "truth.py"]
+    files += [folders[1] / f"{name}.py" for name in SEARCH]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
 def summarised(rows: list[dict[str, object]]) -> dict[str, object]:

@@ -16,8 +16,10 @@ from joint_rows import (
 from sample_rows import code_rows, likeness_rows
 from vae_moves import goal_rows, loss_rows, setting_rows
 from vae_rows import (
+    KINDS,
     Row,
     Verdict,
+    alike_rows,
     chosen,
     efficiency,
     of,
@@ -50,8 +52,9 @@ def tables(results: Row, expected: Row, table: Table, verdict: Verdict) -> dict[
                 "ratio, all classes pooled",
                 "agree within 10 degrees",
                 "Augerino's half-width",
+                "bound in nats, noise as trained / refitted",
             ],
-            width_rows(rows, "MNIST") + width_rows(shapes, "shapes"),
+            width_rows(rows, "MNIST") + width_rows(shapes, "shapes †"),
         ),
         "augerino": table(
             ["planted", "MNIST", "digits, 8 x 8"],
@@ -82,17 +85,21 @@ def tables(results: Row, expected: Row, table: Table, verdict: Verdict) -> dict[
             [
                 "conjecture",
                 "",
+                "steps",
                 "width90 of q",
                 "width90 of p",
                 "p where q has none",
                 "variance of prototypes of turned copies",
                 "KL of z",
                 "bound",
-                "before",
+                "before, 600 steps",
             ],
             ablation_rows(rows, results["first_loss"]["rows"]),
         ),
         "figure9": table(*efficiency(nine)),
+        "alike": table(
+            ["added", "images", *KINDS[:3]], alike_rows(of(rows, part="figure9", seed=0))
+        ),
         "losses": table(
             ["", "VAE", "fixed", "AugVAE", "InvVAE, on the prototype", "InvVAE, on x"],
             loss_rows(nine, expected["targets"]),
@@ -178,7 +185,7 @@ def goals(results: Row, expected: Row, verdict: Verdict) -> list[list[str]]:
     goal = expected["targets"]
     low, high = goal["width_ratio"]
     lines = []
-    for name, part in (("MNIST", rows), ("shapes", results["shapes"]["rows"])):
+    for name, part in (("MNIST", rows), ("shapes †", results["shapes"]["rows"])):
         for row in rotation_rows(part):
             if row["added"] and "ratio" in row:
                 what = f"width90 over expected, {name}, ±{row['added']:g}, {steps_of(row)} steps"

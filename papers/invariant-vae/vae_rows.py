@@ -9,6 +9,7 @@ Row = dict[str, Any]
 Verdict = Callable[[bool], str]
 KINDS = ("VAE", "fixed", "AugVAE", "InvVAE")
 KINDS_OF = {kind: place for place, kind in enumerate((*KINDS, "joint"))}
+EQUAL = "20k+"  # steps and networks that VAE, fixed augmentation and AugVAE have in common
 BOUNDS = {
     "bound": "on x",
     "prototype_bound": "on the prototype",
@@ -67,6 +68,23 @@ def setting(row: Row) -> str:
     """Thousands of steps; whether there was a third convolution, and four times the units."""
     third, wide = len(row.get("channels", ())) > 2, row.get("hidden", 256) > 256
     return f"{row['steps'] / 1000:g}k" + "+" * third + " wide" * wide
+
+
+def alike_rows(rows: Sequence[Row]) -> list[list[str]]:
+    """Cells of Figure 9 whose VAE, fixed augmentation and AugVAE have equal networks and steps.
+
+    A symmetry model of all images that AugVAE learns from ("own") goes before one of fewer.
+    """
+    same = [row for row in rows if setting(row) == EQUAL and not row.get("live")]
+    lines = []
+    for added, size in sorted({(row["added"], row["size"]) for row in same}):
+        line = [f"±{added:g}", f"{size:,}"]
+        for kind in KINDS[:3]:
+            found = of(same, added=added, size=size, kind=kind)
+            found = of(found, own=True) or found
+            line.append(with_scatter(found, "bound") if found else "not run")
+        lines.append(line)
+    return lines
 
 
 def with_scatter(rows: Sequence[Row], key: str, unit: float = 1.0) -> str:

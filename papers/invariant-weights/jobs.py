@@ -43,6 +43,7 @@ PARTS = (
     "3",
     "5",
     "6",
+    "start",
     "ablation",
     "point",
     "augerino",
@@ -202,6 +203,8 @@ def jobs(part: str) -> Iterator[Job]:
                 how if tag == "crossed" else replace(how, steps=SHORT[part]),
                 prior_variance=1.0, standardise=cifar, tag=tag,
             )  # fmt: skip
+    elif part == "start":
+        yield from untransformed()
     elif part == "ablation":
         yield from ablation()
     elif part == "point":
@@ -228,6 +231,24 @@ def small(tag: str, runs: tuple[Run, ...], training: Natural) -> Job:
     """Table 1 in small: digits of 8 x 8 pixels, 64 features."""
     table = "quick" if tag == "quick" else "small"
     return Job(table, "fourier", "rotation", runs, training, 64, sigma=0.5, tag=tag)
+
+
+def untransformed() -> Iterator[Job]:
+    """Why CIFAR-10 without transformations is below the paper: its start, its prior, the length."""
+    ours = Stochastic(SHORT["3"], samples=1, lr=1e-3, width_lr=0.0, rest=0.0)
+    ways = {
+        "ours": ours,
+        "a third of the steps": replace(ours, steps=SHORT["3"] // 3),
+        "30,000 steps": replace(ours, steps=LONG),
+        "the paper's prior": replace(ours, learn_prior=False),
+        "the paper's start": replace(ours, scale=1.0),
+        "the paper's start and prior": replace(ours, scale=1.0, learn_prior=False),
+        "the same, 30,000 steps": replace(ours, scale=1.0, learn_prior=False, steps=LONG),
+    }
+    runs = tuple(Run("none", s, 0.0, False) for s in CIFAR)
+    rest = {"prior_variance": 1.0, "standardise": True}
+    for tag, how in ways.items():
+        yield Job("table3-none", "relu", "rotation", runs, how, **rest, tag=tag)
 
 
 def ablation() -> Iterator[Job]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from statistics import mean
 
 from page_long import Long
+from page_samples import said
 from page_widths import SETS, STARTS, Run
 
 MOVED = ("rotated", "translated", "scaled", "regular")
@@ -68,6 +69,7 @@ class Page(Long):
             "unseen": self.unseen(),
             "relu": self.ways("table2", "table7", ("sgpr", *ROWS[:-1])),
             "cifar": self.ways("table3", "table3", ROWS[:-1]),
+            "untransformed": self.untransformed(),
             "fourier": self.fourier(),
             "affine": self.affine(),
             "table5": self.table5(),
@@ -125,7 +127,7 @@ class Page(Long):
     def families(
         self, table: str, bounds: str, rows: Sequence[str], source: str | None = None
     ) -> list[list[str]]:
-        """Tables 2 and 7, 3, 6: accuracy and bound, ours (the paper's)."""
+        """Tables 2 and 7, 3, 6: accuracy, then the bound; the paper's number | ours."""
         body = []
         for row in rows:
             here = source or table
@@ -133,16 +135,16 @@ class Page(Long):
                 here = "sgpr" if "sgpr" in self.tables else "sgpr-earlier"
             if not self.chosen(here, row, self.set_name(table, "regular")):
                 continue  # not run
-            said = self.expected[table]["rows"].get(row, {}).get("accuracy")
+            theirs = self.expected[table]["rows"].get(row, {}).get("accuracy")
             their = self.expected[bounds]["rows"].get(row, {}).get("elbo", [None] * 4)
             line = [{"sgpr": "SGPR", "none": "no transformation"}.get(row, row)]
             for i, short in enumerate(MOVED):
                 found = self.chosen(here, row, self.set_name(table, short))
-                accuracy = mean(r["accuracy"] for r in found)
-                cell = f"{accuracy:.2f}" + (f" ({said[i]:.2f})" if said else "")
+                cell = f"{theirs[i]:.2f} \\| " if theirs else ""
+                cell += said([r["accuracy"] for r in found], ".2f")
                 if "elbo" in found[0]:
-                    paper = "" if their[i] is None else f" ({their[i]:.2f})"
-                    cell += f", {mean(r['elbo'] for r in found):.3f}{paper}"
+                    paper = "" if their[i] is None else f"{their[i]:.2f} \\| "
+                    cell += f"; {paper}{mean(r['elbo'] for r in found):.3f}"
                 line.append(cell)
             body.append(line)
         return body

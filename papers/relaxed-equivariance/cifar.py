@@ -42,6 +42,7 @@ from symmetries.training import Step, TrainConfig, train
 HERE = Path(__file__).parent
 FRACTION, RATE = 0.9, 4.0  # start of the partial fractions, and their learning rate
 OMEGA = {"rotation": 0.5, "translation": 0.25}  # fixed omega': the best of Figure 4
+SETS = ("cifar10", "cifar100", "cifar10-packed", "cifar100-packed")
 LAMBDAS = (0.001, 0.01, 0.1, 0.5, 1.0, 5.0)
 
 
@@ -120,7 +121,8 @@ def network(run: Run, recipe: Recipe, channels: int, classes: int) -> nn.Module:
     torch.manual_seed(run.seed)
     relax = {run.relaxed: run.omega} if run.mode == "soft" else None
     learn = run.mode == "partial" or run.penalty is not None
-    symmetry = Symmetry(Cyclic(run.rotations), run.mode, relax, learn)
+    # By a table of filters: "auto" would compile a kernel for the last layer alone.
+    symmetry = Symmetry(Cyclic(run.rotations), run.mode, relax, learn, {"order": "table"})
     names = ("width", "kernel_size", "last_kernel", "pool_first", "dropout")
     sizes = {name: getattr(recipe, name) for name in names}
     model = RelaxedResNet(channels, classes, symmetry, **sizes)
@@ -136,7 +138,7 @@ def execute(run: Run, recipe: Recipe, arguments: argparse.Namespace, end: float)
     training, test = images_of(run.data, arguments.data, run.validation, device)
     if arguments.examples:
         training, test = (tuple(t[: arguments.examples] for t in p) for p in (training, test))
-    classes = 100 if run.data == "cifar100" else 10
+    classes = 100 if run.data.startswith("cifar100") else 10
     model = network(run, recipe, training[0].shape[1], classes)
     steps = max(1, run.epochs * len(training[0]) // recipe.batch_size)
     folder = arguments.out.parent / "checkpoints" / run.name
@@ -242,7 +244,7 @@ def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", help="folder of the data files")
-    parser.add_argument("--set", default="cifar10", choices=("cifar10", "cifar100"))
+    parser.add_argument("--set", default="cifar10", choices=SETS)
     parser.add_argument("--out", type=Path, default=HERE / "cifar.json")
     parser.add_argument("--known", type=Path, help="results.json whose runs are not repeated")
     parser.add_argument("--choose", action="store_true", help="choose a recipe first")

@@ -15,6 +15,8 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 HERE = Path(__file__).parent
+EPOCHS = 30  # of the recipe
+UNITS = {"rotation": "half turns", "translation": "half-images"}
 RATE = 4.0  # of a learned omega', by that of the weights, where nothing else is said
 NAMES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 Rows = list[dict[str, Any]]
@@ -24,9 +26,10 @@ def accuracy_over_omega(rows: Rows, path: Path) -> Path:
     """Figure 4: validation accuracy over a fixed omega', a panel for each soft subgroup."""
     rows = [row for row in rows if row["experiment"] == "figure4"]
     panels = list(dict.fromkeys((row["data"], row["relaxed"]) for row in rows))
-    size = (4.2 * len(panels), 3.2)
-    figure, axes = plt.subplots(1, len(panels), figsize=size, squeeze=False, sharey=True)
-    for axis, (data, which) in zip(axes[0], panels, strict=True):
+    sets = len({data for data, _ in panels})
+    size = (4.2 * (len(panels) // sets), 3 * sets)
+    figure, axes = plt.subplots(sets, len(panels) // sets, figsize=size, squeeze=False)
+    for axis, (data, which) in zip(axes.flat, sorted(panels), strict=True):
         chosen = [row for row in rows if (row["data"], row["relaxed"]) == (data, which)]
         omegas = sorted({row["omega"] for row in chosen})
         means = [mean(r["accuracy"] for r in chosen if r["omega"] == o) for o in omegas]
@@ -38,9 +41,11 @@ def accuracy_over_omega(rows: Rows, path: Path) -> Path:
         axis.set_xticks(omegas[1:], [f"{omega:g}" for omega in omegas[1:]])
         axis.minorticks_off()
         plural = "one seed" if seeds == 1 else f"{seeds} seeds"
-        axis.set(title=f"{NAMES.get(data, data)}, soft {which}, {plural}", xlabel="omega'")
+        axis.set(
+            title=f"{NAMES.get(data, data)}, soft {which}, {plural}", ylabel="held-out accuracy, %"
+        )
+        axis.set_xlabel(f"omega', one per {UNITS[which][:-1]}")
         axis.grid(alpha=0.3)
-    axes[0, 0].set_ylabel("accuracy on held-out images, %")
     axes[0, -1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
     return _save(figure, path)
 
@@ -91,16 +96,21 @@ def beside_the_paper(rows: Rows, expected: Rows, path: Path) -> Path:
         for line in lines:
             key = (data, line["rotations"], line["model"].split()[0], None)
             names = ("data", "rotations", "mode", "penalty")
-            mine = [r["accuracy"] for r in rows if tuple(r[n] for n in names) == key]
+            found = [r for r in rows if tuple(r[n] for n in names) == key]
+            longest = max((r["epochs"] for r in found), default=0)
+            mine = [r["accuracy"] for r in found if r["epochs"] == longest]
             if not mine:
                 continue
             group = "T(2)" if line["rotations"] == 1 else f"{line['rotations']} rotations"
             x = len(labels)
-            axis.errorbar(x, mean(mine), stdev(mine), fmt="o", color="#2166ac", capsize=4,
-                          label="ours, three seeds" if not labels else None)  # fmt: skip
+            error = stdev(mine) if len(mine) > 1 else 0.0
+            axis.errorbar(x, mean(mine), error, fmt="o", color="#2166ac", capsize=4,
+                          label="ours" if not labels else None)  # fmt: skip
             axis.errorbar(x, *line[data], fmt="*", color="#b2182b", ms=10, capsize=4,
                           label="the paper" if not labels else None)  # fmt: skip
-            labels.append(f"{group}\n{line['model']}")
+            length = "" if longest >= EPOCHS else f"\n{longest} epochs"
+            one = "" if len(mine) > 1 else "\none seed"
+            labels.append(f"{group}\n{line['model']}{length}{one}")
         axis.set_xticks(range(len(labels)), labels, fontsize=8)
         axis.margins(x=0.15)
         axis.set(title=name, ylabel="test accuracy, %")
@@ -115,7 +125,7 @@ def _layer(index: int) -> str:
 
 def _save(figure: Any, path: Path) -> Path:  # noqa: ANN401 - a matplotlib figure
     figure.tight_layout()
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=180)
     plt.close(figure)
     return path
 

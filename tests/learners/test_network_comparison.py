@@ -54,7 +54,7 @@ def small(outputs: int, seed: int = 0) -> nn.Module:
     [
         ("hue", "hue", math.radians(75)),  # three colours: 60 degrees to each side
         ("hue", "place", None),
-        ("zoom", "size", 0.45),
+        ("zoom", "size", 0.75),
         ("zoom", "hue", None),
         ("shift_x", "place", 0.5),
         ("shift_y", "place", None),

@@ -88,7 +88,7 @@ class ImageAction(Action):
         elif not isinstance(group, KNOWN) and not (
             isinstance(group, MatrixGroup) and group.planar  # a learned one
         ):
-            remedy = "use Affine2, SE2, a finite or learned group of the plane, Colour or a product"
+            remedy = 'choose "rotation", "translation" (shifts), "affine", "c4", "d4" or "colour"'
             raise invalid("group", "a group that acts on images", repr(group), remedy)
 
     def __repr__(self) -> str:

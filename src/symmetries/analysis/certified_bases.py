@@ -36,8 +36,8 @@ def certified_basis(
         name = name_algebra(_pure_translations(found, frame, inner), frame.names)
     each = 1 - (1 - level) / 2 / max(1, len(theta))
     shown = []
-    for index, row in enumerate(basis):
-        interval = answers.judge(row[None], each) if answers.judge else answers.worst[index]
+    intervals = answers.judge(list(basis[:, None]), each) if answers.judge else answers.worst
+    for index, (row, interval) in enumerate(zip(basis, intervals, strict=False)):
         matrix = matrices[index] if has_matrices else None
         shown.append(
             FieldGenerator(
@@ -78,7 +78,7 @@ def _simplest(
         error = torch.einsum("kp,pab->kab", inside, every) - simple
         if float(error.norm()) > 1e-8:
             continue
-        worst = answers.judge(inside, (1 + each_level(level)) / 2)  # two tests
+        worst = answers.judge([inside], (1 + each_level(level)) / 2)[0]  # two tests
         if worst.value <= answers.worst[answers.least - 1].high and worst.high <= epsilon:
             return simple, inside
     return matrices, basis
@@ -89,12 +89,15 @@ def _pure_translations(found: Search, frame: ShownFrame, matrices: Tensor) -> Te
     chart = found.chart.single or found.chart
     x = chart.offset + found.coordinates.reshape(-1, chart.dim) @ chart.frame.T
     u = (x - frame.centre) / frame.scale
-    turns = torch.einsum("kij,nj->kni", matrices[:, :-1, :-1], u - u.mean(0)).square().sum(2)
-    whole = torch.einsum("kij,nj->kni", matrices[:, :-1, :-1], u) + matrices[:, None, :-1, -1]
-    same = turns.mean(1) < 1e-4 * whole.square().sum(2).mean(1)
+    mean = u.mean(0)
+    scatter = (u - mean).T @ (u - mean) / len(u)
+    linear = matrices[:, :-1, :-1]
+    shifts = linear @ mean + matrices[:, :-1, -1]  # mean of the field
+    turns = torch.einsum("kij,jl,kil->k", linear, scatter, linear)
+    same = turns < 1e-4 * (turns + shifts.square().sum(1))
     cleaned = matrices.clone()
     cleaned[same, :-1, :-1] = 0
-    cleaned[same, :-1, -1] = whole.mean(1)[same]
+    cleaned[same, :-1, -1] = shifts[same]
     return cleaned
 
 

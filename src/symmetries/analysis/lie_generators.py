@@ -16,24 +16,23 @@ from symmetries.analysis.certified_bases import certified_basis
 from symmetries.analysis.generator_pictures import orbit_curves
 from symmetries.analysis.picture_generators import describe_picture_generators, refuse_table_options
 from symmetries.analysis.provenance import Call
+from symmetries.analysis.table_fits import fit_table
 from symmetries.analysis.tables import TableData, VectorTable, nearly_dependent, read_table
 from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet
 from symmetries.groups.matrix import MatrixGroup
 from symmetries.lie.certificates import (
-    Certificates,
     certify_fit,
     certify_function,
     split_halves,
 )
-from symmetries.lie.charts import data_chart
-from symmetries.lie.densities import choose_density_degree, fit_log_density, keeps_data
+from symmetries.lie.densities import keeps_data
 from symmetries.lie.fields import Field
-from symmetries.lie.fitting import FitQuality, choose_degree
+from symmetries.lie.fitting import FitQuality
 from symmetries.lie.frames import shown_frame
-from symmetries.lie.functions import Function, fit_polynomial
+from symmetries.lie.functions import Function
 from symmetries.lie.groups import learned_group
-from symmetries.lie.search import Search, search
+from symmetries.lie.search import search
 from symmetries.results import RunInfo
 from symmetries.results.generators import (
     FieldDefect,
@@ -44,11 +43,18 @@ from symmetries.results.generators import (
 
 __all__ = ["describe_generators", "generators", "load_group"]
 
-EPSILON = 0.01  # random networks are rarely this symmetric by chance, see docs/generators.md
+# One random network in 1,000 is this symmetric by chance, see docs/generators.md; slopes of fits
+# are not known as well.
+EPSILON = {"model": 0.005, "fit": 0.01}
 MOVED = "data that is moved along the fields does not look like data that is not"
 MISFIT = (
     "the fit misses part of the function, whose symmetries are not those of the fit; "
     "a trained model can be given instead"
+)
+NOISE = "polynomials explain the outputs no better than a constant does"
+SURFACE = (
+    "data lies on a curved surface or has columns of few values, and slopes between them are not "
+    "known; a degree or a model can be given if the function is known to be one"
 )
 
 
@@ -86,7 +92,8 @@ def generators(
         law: "invariant", "equivariant" (outputs change by a linear map), "dynamics" or "density"
             (of unlabelled data, by linear or affine fields); by default "dynamics" for
             trajectories and "invariant" for tables.
-        epsilon: largest defect of what counts as a symmetry; 0.01 by default, 0.1 for pictures.
+        epsilon: largest defect of what counts as a symmetry; by default 0.005 for models, 0.01
+            for functions that are fitted, 0.1 for pictures.
         level: probability that all that is said holds.
         degree: of the polynomials; chosen on data held out by default.
         target: columns of a .csv file that are outputs.
@@ -176,7 +183,7 @@ def describe_generators(
     vectors: int = 1,
 ) -> GeneratorResult:
     """The result of :func:`generators` for a table; ``info`` gives what is recorded of the run."""
-    epsilon = EPSILON if epsilon is None else epsilon
+    epsilon = EPSILON["fit" if model is None else "model"] if epsilon is None else epsilon
     check_number(epsilon, "epsilon", 1e-12, 1)
     check_number(level, "level", 0.5, 0.9999)
     check_whole(seed, "seed", 0, 2**63 - 1)
@@ -190,13 +197,18 @@ def describe_generators(
         found = search(model, table.x, fields, rule, epsilon, halves[0], vectors)
         answers = certify_function(found, table.units, halves, epsilon, level)
     else:
-        found, answers, quality = _fitted(
-            table, fields, rule, epsilon, level, degree, halves, seed, vectors
+        fitted = fit_table(table, rule, degree, halves[0])
+        source, quality = fitted.source, fitted.quality
+        found = search(
+            *(fitted.fit(halves[0]), table.x, fields, rule, epsilon, halves[0], vectors),
+            fitted.surface,
         )
-        source = f"polynomial of degree {quality.degree}"
+        answers = certify_fit(found, fitted.fit, table.x, table.units, halves, epsilon, level, seed)
         told = not answers.reason
         if told and not quality.adequate(epsilon):
-            answers = replace(answers, least=0, most=len(answers.spectrum), reason=MISFIT)
+            reason = SURFACE if quality.undetermined else MISFIT
+            reason = NOISE if quality.explained < 3 else reason
+            answers = replace(answers, least=0, most=len(answers.spectrum), reason=reason)
         elif (
             told
             and rule == "density"
@@ -210,7 +222,7 @@ def describe_generators(
     frame = shown_frame(table.x.reshape(-1, len(names)), names)
     matrices, shown, name = certified_basis(found, answers, frame, epsilon, level)
     result = GeneratorResult(
-        data=table.summary(found.problem.outputs),
+        data=table.summary(found.problem.outputs if table.y is None else table.y.shape[1]),
         source=source,
         fields=fields if isinstance(fields, str) else ", ".join(found.family.names),
         law=cast(Law, rule),  # checked by the search
@@ -238,39 +250,6 @@ def describe_generators(
     group = learned_group(matrices) if len(matrices) else None
     texts = [part.text for part in shown]
     return result.attach(orbit_curves(table, matrices, texts), group)
-
-
-def _fitted(
-    table: VectorTable,
-    fields: str | Sequence[Field],
-    law: str,
-    epsilon: float,
-    level: float,
-    degree: int | None,
-    halves: tuple[Tensor, Tensor],
-    seed: int,
-    vectors: int,
-) -> tuple[Search, Certificates, FitQuality]:
-    """Equations, certificates and quality of polynomials fitted to the table."""
-    x, y = table.x, table.y
-    hull = data_chart(x, "affine")  # polynomials of coordinates that are not independent are many
-    z = hull.coordinates(x) if hull.dim < x.shape[1] else x
-    if law == "density":
-        quality = choose_density_degree(x, halves[0], degree)
-    elif y is None:
-        remedy = 'give y=..., target=... or model=..., or law="density" for the distribution of x'
-        raise invalid("y", "outputs, or a model", "neither", remedy)
-    else:
-        quality = choose_degree(z, y, halves[0], degree, table.units)
-
-    def fit(rows: Tensor) -> Function:
-        if law == "density" or y is None:
-            return fit_log_density(x[rows], quality.degree)
-        fitted = fit_polynomial(z[rows], y[rows], quality.degree)
-        return fitted if z is x else lambda points: fitted(hull.coordinates(points))
-
-    found = search(fit(halves[0]), x, fields, law, epsilon, halves[0], vectors)
-    return found, certify_fit(found, fit, x, table.units, halves, epsilon, level, seed), quality
 
 
 def _summary(quality: FitQuality, epsilon: float) -> FitSummary:

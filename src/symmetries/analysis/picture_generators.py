@@ -95,8 +95,8 @@ def describe_picture_generators(
     coordinates = _coordinates(family)
     shown = []
     each = 1 - (1 - level) / 2 / max(1, len(basis))
-    for index, row in enumerate(basis):
-        interval = answers.judge(row[None], each) if answers.judge else answers.worst[index]
+    intervals = answers.judge(list(basis[:, None]), each) if answers.judge else answers.worst
+    for index, (row, interval) in enumerate(zip(basis, intervals, strict=False)):
         matrix = matrices[index] if matrices is not None else None
         text = field_words(family, row)
         if family.kind != "colour":
@@ -186,7 +186,7 @@ def _basis(family: PictureFields, answers: Certificates, epsilon: float, level: 
         alike, _, named = nearest_named(family, theta[0])
         simple = named.reshape(1, family.rows, -1) if alike > 0.5 else simple
     if simple is not None and answers.judge is not None:
-        worst = answers.judge(simple.flatten(1), each_level(level))
+        worst = answers.judge([simple.flatten(1)], each_level(level))[0]
         if worst.value <= answers.worst[answers.least - 1].high and worst.high <= epsilon:
             return simple.flatten(1)
     return basis.flatten(1)

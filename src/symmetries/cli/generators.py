@@ -49,7 +49,10 @@ def generators(
     ] = None,
     epsilon: Annotated[
         float | None,
-        typer.Option("--epsilon", help="Largest defect of a symmetry: 0.01, of pictures 0.1."),
+        typer.Option(
+            "--epsilon",
+            help="Largest defect of a symmetry; by default 0.005, of fits 0.01, of pictures 0.1.",
+        ),
     ] = None,
     level: Annotated[float, typer.Option("--level", help="Confidence level.")] = 0.95,
     degree: Annotated[

@@ -104,9 +104,16 @@ def simple_ideals(constants: Tensor, tolerance: float) -> list[Tensor]:
     if len(commuting) <= 1:
         return [unit]
     generator = torch.Generator().manual_seed(0)
-    weights = torch.randn(len(commuting), generator=generator, dtype=ad.dtype)
-    drawn = (weights @ commuting).reshape(size, size)
-    values, vectors = torch.linalg.eig(drawn)
+    for _ in range(3):  # LAPACK can fail to converge; another combination has the same eigenspaces
+        weights = torch.randn(len(commuting), generator=generator, dtype=ad.dtype)
+        drawn = (weights @ commuting).reshape(size, size)
+        try:
+            values, vectors = torch.linalg.eig(drawn)
+            break
+        except RuntimeError:  # torch.linalg.LinAlgError is one
+            continue
+    else:
+        return [unit]
     keys = torch.stack((values.real, values.imag.abs()), -1)
     spread = max(float((keys - keys.mean(0)).norm(dim=-1).max()), 1e-300)
     found: list[Tensor] = []

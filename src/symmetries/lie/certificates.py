@@ -7,7 +7,7 @@ is said by the spectrum of all data, whose smallest defects are, if anything, to
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -23,7 +23,7 @@ from symmetries.lie.intervals import (
     ratio_interval,
     refit_interval,
     student_quantile,
-    worst_members,
+    worst_member,
 )
 from symmetries.lie.polarisation import Moments, Spectrum, merged
 from symmetries.lie.search import Search
@@ -32,7 +32,9 @@ BLOCKS = 30  # of each half of the data
 FEWEST = 10
 LEAST_KNOWN = 0.3  # part of the slopes; if more of them may be noise, nothing is known
 REFITS = 30
+AT_ONCE = 32  # fields whose violations at all points are held in memory
 Verdict = Literal["symmetric", "not symmetric", "cannot be told"]
+Judge = Callable[[Sequence[Tensor], float], tuple[Interval, ...]]
 
 
 @dataclass(frozen=True)
@@ -54,44 +56,48 @@ class Judges:
     units: Tensor
     refits: tuple[tuple[Equations, Moments, Tensor], ...] = ()
 
-    def intervals(self, theta: Tensor, level: float) -> tuple[Interval, ...]:
-        """For the largest defect in the span of the first fields, for each number of fields."""
-        if len(theta) == 0:
+    def intervals(self, spans: Sequence[Tensor], level: float) -> tuple[Interval, ...]:
+        """For the largest defect in each of several spans of fields, (k, p) each."""
+        if len(spans) == 0:
             return ()
-        defects, members = worst_members(*_grams(self.problem, self.moments, theta))
-        above, below = self.problem.violations(self.points, members @ theta)
-        sizes = below
-        _, number = self.units.unique(return_inverse=True)
-        empty = above.new_zeros(int(number.max()) + 1, len(theta))
-        above, below = (empty.index_add(0, number, part) for part in (above, below))
-        found = [ratio_interval(a, b, level) for a, b in zip(above.T, below.T, strict=True)]
+        factors = _factors(self.problem, self.moments)
+        defects, worst = zip(*(_worst(factors, theta) for theta in spans), strict=True)
+        members = torch.stack(worst)
+        found, below = self._scatter(members, level)
         found = [
             one if math.isfinite(value) else Interval(math.inf, 0.0, math.inf)
-            for one, value in zip(found, defects.tolist(), strict=True)
+            for one, value in zip(found, defects, strict=True)
         ]
         if not self.refits:
             return tuple(found)
-        grams = [_grams(p, moments, theta) for p, moments, _ in self.refits]
-        rows = [worst_members(*gram)[0] for gram in grams]
-        again = [
-            refit_interval(float(value), column.tolist(), level)
-            for value, column in zip(defects, torch.stack(rows).T, strict=True)
-        ]
-        ratios = torch.stack(
-            [
-                torch.einsum("ki,ij,kj->k", members, gram[1], members)
-                / sizes[rows].sum(0).clamp_min(TINY)
-                for gram, (_, _, rows) in zip(grams, self.refits, strict=True)
-            ]
-        )
-        return tuple(
-            Interval(fit.value, fit.low, _wider(max(fit.high, data.high), column, level))
-            for fit, data, column in zip(again, found, ratios.T, strict=True)
-        )
+        again, ratios = [], []
+        for problem, moments, rows in self.refits:
+            others = _factors(problem, moments)
+            again.append([_worst(others, theta)[0] for theta in spans])
+            size = (others[1] @ members.T).square().sum(0) / below[rows].sum(0).clamp_min(TINY)
+            ratios.append(size)
+        intervals = []
+        for index, data in enumerate(found):
+            fit = refit_interval(defects[index], [row[index] for row in again], level)
+            ratio = torch.stack([row[index] for row in ratios])
+            high = _wider(max(fit.high, data.high), ratio, level)
+            intervals.append(Interval(fit.value, fit.low, high))
+        return tuple(intervals)
 
-    def last(self, theta: Tensor, level: float) -> Interval:
-        """For the largest defect in the span of all of the fields."""
-        return self.intervals(theta, level)[-1]
+    def _scatter(self, members: Tensor, level: float) -> tuple[list[Interval], Tensor]:
+        """Intervals of the defects of fields (k, p) from the scatter over units of data.
+
+        With the squares of their denominators at each point, (n, k), where there are refits.
+        """
+        _, number = self.units.unique(return_inverse=True)
+        count = int(number.max()) + 1
+        found, sizes = [], []
+        for part in members.split(AT_ONCE):
+            squares = self.problem.violations(self.points, part)
+            above, below = (s.new_zeros(count, len(part)).index_add(0, number, s) for s in squares)
+            found += [ratio_interval(a, b, level) for a, b in zip(above.T, below.T, strict=True)]
+            sizes += [squares[1]] if self.refits else []
+        return found, torch.cat(sizes, 1) if sizes else members[:0]
 
 
 @dataclass(frozen=True)
@@ -105,8 +111,8 @@ class Certificates:
         worst: interval for the largest defect in the span of the first fields, for each number.
         spectrum: interval for each defect of the whole family, ascending.
         reason: why nothing can be told, or an empty string.
-        judge: from coefficients (k, p) and a level to the interval of the largest defect in their
-            span, on data that has not chosen them.
+        judge: from coefficients (k, p) of spans and a level to intervals of the largest defect in
+            each, on data that has not chosen them.
     """
 
     least: int
@@ -115,7 +121,7 @@ class Certificates:
     worst: tuple[Interval, ...]
     spectrum: tuple[Interval, ...]
     reason: str = ""
-    judge: Callable[[Tensor, float], Interval] | None = field(default=None, compare=False)
+    judge: Judge | None = field(default=None, compare=False)
 
     def verdict(self, index: int) -> Verdict:
         """The answer about the field of an index of the spectrum."""
@@ -187,8 +193,8 @@ def certify_function(
         for i, value in enumerate(whole.defects)
     )
     judges = Judges(problem, merged(second), z[halves[1]], units[halves[1]])
-    worst = judges.intervals(chosen, one_sided)
-    return decide(chosen, worst, spectrum, epsilon, judges.last)
+    worst = judges.intervals(_first(chosen), one_sided)
+    return decide(chosen, worst, spectrum, epsilon, judges.intervals)
 
 
 def certify_fit(
@@ -243,8 +249,8 @@ def certify_fit(
         for column in table.T
     )
     judges = replace(judges, refits=tuple(judged))
-    worst = judges.intervals(chosen, one_sided)
-    return decide(chosen, worst, spectrum, epsilon, judges.last)
+    worst = judges.intervals(_first(chosen), one_sided)
+    return decide(chosen, worst, spectrum, epsilon, judges.intervals)
 
 
 def decide(
@@ -252,7 +258,7 @@ def decide(
     worst: tuple[Interval, ...],
     spectrum: tuple[Interval, ...],
     epsilon: float,
-    judge: Callable[[Tensor, float], Interval],
+    judge: Judge,
 ) -> Certificates:
     """Count from the best field until a test fails; the next one, or the worst, are not symmetric.
 
@@ -295,11 +301,21 @@ def _blocks(units: Tensor, half: Tensor) -> list[Tensor]:
     return [half[number * blocks // count == block] for block in range(blocks)]
 
 
-def _grams(problem: Equations, moments: Moments, theta: Tensor) -> tuple[Tensor, Tensor]:
-    """Gram matrices (k, k) of violations and of denominators, summed over points."""
-    above = moments.violation.matrix() @ theta.T
-    below = problem.denominator(moments) @ theta.T
-    return above.T @ above, below.T @ below * moments.points
+def _factors(problem: Equations, moments: Moments) -> tuple[Tensor, Tensor]:
+    """Factors (any, p) of the quadratic forms of violations and of denominators, over points."""
+    return moments.violation.matrix(), problem.denominator(moments) * moments.points**0.5
+
+
+def _worst(factors: tuple[Tensor, Tensor], theta: Tensor) -> tuple[float, Tensor]:
+    """Largest defect in the span of fields (k, p), and the field (p,) that has it."""
+    above, below = (factor @ theta.T for factor in factors)
+    defect, member = worst_member(above.T @ above, below.T @ below)
+    return defect, member @ theta
+
+
+def _first(theta: Tensor) -> list[Tensor]:
+    """Spans of the first fields, for each number of them."""
+    return [theta[:k] for k in range(1, len(theta) + 1)]
 
 
 def _wider(high: float, ratios: Tensor, level: float) -> float:

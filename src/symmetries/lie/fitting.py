@@ -8,13 +8,13 @@ from torch import Tensor
 
 from symmetries._validation.checks import check_finite, invalid
 from symmetries.lie.fields import monomial_count, monomial_values, monomials
-from symmetries.lie.functions import Polynomial, fit_polynomial
+from symmetries.lie.functions import SINGULAR, fit_polynomial
 
 HIGHEST = 5
 PER_COEFFICIENT = 4  # data for each coefficient, at least
 MOST_COEFFICIENTS = 500
-WORSE = 1.5  # unexplained share above which a fit is no help; a fit to noise alone has about 1.2
 UNDETERMINED = 1e-7  # numbers in single precision have errors of 6e-8
+LOOKED_AT = 20_000  # points that tell whether polynomials differ
 NEIGHBOURS = 4000  # points that the test of the residuals looks at
 
 
@@ -29,20 +29,25 @@ class FitQuality:
             the smallest.
         unexplained: share of the variance of data held out that is not explained.
         structure: how many standard errors the residuals of nearest neighbours are correlated by.
+        explained: how many standard errors its error on data held out is below that of a constant.
+        undetermined: whether the next degree has polynomials that are 0 on all data, so that data
+            cannot tell slopes across the surface that it lies on.
     """
 
     degree: int
     needed: int
     unexplained: float
     structure: float
+    explained: float = math.inf
+    undetermined: bool = False
 
     def adequate(self, epsilon: float) -> bool:
         """Whether nothing in the residuals says that the polynomial misses part of the function.
 
         Residuals that are too small to matter at this epsilon need not look like noise. A fit that
-        is worse than a constant on data held out says nothing.
+        is no better than a constant on data held out says nothing.
         """
-        if self.unexplained > WORSE:
+        if self.explained < 3 or self.undetermined:
             return False
         return self.structure < 3 or math.sqrt(max(self.unexplained, 0.0)) < epsilon / 10
 
@@ -53,6 +58,7 @@ def choose_degree(
     first: Tensor,
     degree: int | None,
     units: Tensor | None = None,
+    surfaces: bool = False,
 ) -> FitQuality:
     """Choose the degree on the first half of the data, and test the fit on all of it.
 
@@ -62,6 +68,7 @@ def choose_degree(
         first: indices of the data that may choose.
         degree: as given; None chooses.
         units: that rows belong to (n,); neighbours are looked for in other units.
+        surfaces: whether degrees of which polynomials are 0 on all data may be used.
     """
     check_finite(points, "x")
     check_finite(outputs, "y")
@@ -74,27 +81,38 @@ def choose_degree(
     if not bool((outputs.std(0) > 1e-12 * outputs.abs().amax(0)).any()):
         got = "the same numbers in all rows"
         raise invalid("y", "outputs that vary", got, "every field is a symmetry of them")
-    if degree is not None and not determined(points[first], degree):
+    if degree is not None and not surfaces and not determined(points[first], degree):
         got = f"{degree}, though a polynomial of this degree is 0 on all data"
         remedy = "slopes are not known then: give a lower degree, or a model"
         raise invalid("degree", "one whose polynomials differ on the data", got, remedy)
-    known = [1]
+    known, surface = [1], False
     for n, size in enumerate(sizes[1:], 2):
-        if size > limit or not determined(points[first], n):
+        surface = size <= limit and not surfaces and not determined(points[first], n)
+        if size > limit or surface:
             break
         known.append(n)
-    needed = degree if degree is not None else _needed(points, outputs, fitted, held_out, known)
+    singular = UNDETERMINED if surfaces else SINGULAR
+    needed = (
+        degree
+        if degree is not None
+        else _needed(points, outputs, fitted, held_out, known, singular)
+    )
     used = degree if degree is not None else min(needed + 1, known[-1])
     whole = torch.arange(len(points))
     second = whole[~torch.isin(whole, first)]
-    rest = torch.empty_like(outputs)
+    rest, plain = torch.empty_like(outputs), torch.empty_like(outputs)
     for here, there in ((first, second), (second, first)):
-        rest[there] = outputs[there] - fit_polynomial(points[here], outputs[here], used)(
-            points[there]
-        )
-    spread = (outputs - outputs.mean(0)).square().sum()
-    unexplained = float(rest.square().sum() / spread) if spread > 0 else 0.0
-    return FitQuality(used, needed, unexplained, residual_structure(points, rest, units))
+        fitted_here = fit_polynomial(points[here], outputs[here], used, singular=singular)
+        rest[there] = outputs[there] - fitted_here(points[there])
+        plain[there] = outputs[there] - outputs[here].mean(0)
+    spread = (outputs - outputs.mean(0)).square().sum(0)
+    unexplained = float(rest.square().sum() / spread.sum()) if spread.sum() > 0 else 0.0
+    structure = residual_structure(points, rest, units)
+    scale = torch.where(spread > 0, spread, 1.0).sqrt()
+    gain = ((plain / scale).square() - (rest / scale).square()).sum(1)
+    explained = float(gain.mean() / gain.std().clamp_min(1e-300)) * math.sqrt(len(gain))
+    undetermined = surface and degree is None and used == needed
+    return FitQuality(used, needed, unexplained, structure, explained, undetermined)
 
 
 def determined(points: Tensor, degree: int) -> bool:
@@ -115,6 +133,7 @@ def determined(points: Tensor, degree: int) -> bool:
     """
     if len(points) < monomial_count(points.shape[1], degree):
         return False
+    points = points[:: -(-len(points) // LOOKED_AT)]
     spread = points.std(0)
     scaled = (points - points.mean(0)) / torch.where(spread > 0, spread, 1.0)
     features = monomial_values(scaled, monomials(points.shape[1], degree))
@@ -123,12 +142,17 @@ def determined(points: Tensor, degree: int) -> bool:
 
 
 def _needed(
-    points: Tensor, outputs: Tensor, fitted: Tensor, held_out: Tensor, known: list[int]
+    points: Tensor,
+    outputs: Tensor,
+    fitted: Tensor,
+    held_out: Tensor,
+    known: list[int],
+    singular: float,
 ) -> int:
     """The smallest degree that is within one standard error of the best, on data held out."""
     errors = []
     for n in known:
-        guess: Polynomial = fit_polynomial(points[fitted], outputs[fitted], n)
+        guess = fit_polynomial(points[fitted], outputs[fitted], n, singular=singular)
         missed = (guess(points[held_out]) - outputs[held_out]).square().sum(1)
         errors.append(missed)
     best = min(range(len(errors)), key=lambda i: float(errors[i].mean()))

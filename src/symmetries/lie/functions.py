@@ -12,7 +12,7 @@ from symmetries._validation.placement import call_model
 from symmetries.lie.fields import monomial_count, monomial_values, monomials
 
 Function = Callable[[Tensor], Tensor]
-SINGULAR = 1e-10  # combinations of monomials that vary less than this on the data are left out
+SINGULAR = 1e-10  # of combinations of monomials, relative to the largest one
 
 
 def as_function(model: Function, points: Tensor) -> Function:
@@ -92,7 +92,11 @@ class Polynomial:
 
 
 def fit_polynomial(
-    points: Tensor, outputs: Tensor, degree: int, weights: Tensor | None = None
+    points: Tensor,
+    outputs: Tensor,
+    degree: int,
+    weights: Tensor | None = None,
+    singular: float = SINGULAR,
 ) -> Polynomial:
     """Least-squares polynomial of a degree through points and outputs.
 
@@ -101,6 +105,7 @@ def fit_polynomial(
         outputs: (n, m).
         degree: the highest total degree.
         weights: of the points, (n,); equal ones by default.
+        singular: combinations of monomials with smaller singular values are left out.
 
     Example:
         >>> x = torch.linspace(-1, 1, 9, dtype=torch.float64)[:, None]
@@ -118,5 +123,5 @@ def fit_polynomial(
     features = monomial_values((points - centre) / scale, exponents)
     root = None if weights is None else weights.sqrt()[:, None]
     left, right = (features, outputs) if root is None else (root * features, root * outputs)
-    coefficients = torch.linalg.lstsq(left, right, driver="gelsd", rcond=SINGULAR).solution
+    coefficients = torch.linalg.lstsq(left, right, driver="gelsd", rcond=singular).solution
     return Polynomial(exponents, coefficients, centre, scale)

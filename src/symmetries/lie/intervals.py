@@ -119,25 +119,18 @@ def _around(value: float, reach: float) -> Interval:
     return Interval(value, value / factor, value * factor)
 
 
-def worst_members(above: Tensor, below: Tensor) -> tuple[Tensor, Tensor]:
-    """Largest defect in the span of the first k fields, for each k, and the member that has it.
+def worst_member(above: Tensor, below: Tensor) -> tuple[float, Tensor]:
+    """Largest defect in a span of fields, and the coefficients (k,) of the member that has it.
 
     Args:
         above: Gram matrix (k, k) of the violations.
         below: Gram matrix (k, k) of the denominators.
-
-    Returns:
-        Defects (k,), and coefficients (k, k) of the members, one row for each span.
     """
-    found, members = [], torch.zeros_like(above)
-    for k in range(1, len(above) + 1):
-        factor, failed = torch.linalg.cholesky_ex(below[:k, :k])
-        if bool(failed):  # fields that vanish, or a function that does not change: no defect
-            found.append(above.new_tensor(torch.inf))
-            continue
-        half = torch.linalg.solve_triangular(factor, above[:k, :k], upper=False)
-        whole = torch.linalg.solve_triangular(factor, half.T, upper=False)
-        values, axes = torch.linalg.eigh((whole + whole.T) / 2)
-        found.append(values[-1].clamp_min(0).sqrt())
-        members[k - 1, :k] = torch.linalg.solve_triangular(factor.T, axes[:, -1:], upper=True)[:, 0]
-    return (torch.stack(found) if found else above.new_zeros(0)), members
+    factor, failed = torch.linalg.cholesky_ex(below)
+    if bool(failed):  # fields that vanish, or a function that does not change: no defect
+        return math.inf, torch.zeros_like(above[0])
+    half = torch.linalg.solve_triangular(factor, above, upper=False)
+    whole = torch.linalg.solve_triangular(factor, half.T, upper=False)
+    values, axes = torch.linalg.eigh((whole + whole.T) / 2)
+    member: Tensor = torch.linalg.solve_triangular(factor.T, axes[:, -1:], upper=True)[:, 0]
+    return math.sqrt(max(float(values[-1]), 0.0)), member

@@ -1,12 +1,13 @@
 """Certificates for distributions of pictures: weak equations, resampled."""
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from symmetries.lie.certificates import Certificates, decide, each_level, spectrum_level
-from symmetries.lie.intervals import Interval, student_quantile, worst_members
+from symmetries.lie.intervals import Interval, student_quantile, worst_member
 from symmetries.lie.pictures import CosineTests, PictureFields
 
 FEWEST = 200  # pictures
@@ -52,15 +53,13 @@ def certify_distribution(
         return Certificates(0, family.size, torch.zeros(0, family.size), (), (), few)
     chosen = theta[found.square() <= 4 * scale * epsilon**2 + 2 / len(first)]
 
-    def judge(fields: Tensor, at: float) -> Interval:
-        return judges.intervals(fields, at)[-1]
-
     judges = _Means(changes[halves[1]], scale, generator)
     everything = _Means(changes, scale, generator)
     members = _spectrum(*everything.grams)[1]
     spectrum = tuple(everything.interval(member, spectrum_level(level)) for member in members)
-    worst = judges.intervals(chosen, each_level(level))
-    return decide(chosen, worst, spectrum, epsilon, judge)
+    spans = [chosen[:k] for k in range(1, len(chosen) + 1)]
+    worst = judges.intervals(spans, each_level(level))
+    return decide(chosen, worst, spectrum, epsilon, judges.intervals)
 
 
 class _Means:
@@ -83,13 +82,13 @@ class _Means:
         below = torch.einsum("nmp,nmq->pq", changes, changes) / count
         self.grams = self.mean.T @ self.mean, scale * below
 
-    def intervals(self, fields: Tensor, level: float) -> tuple[Interval, ...]:
-        """For the largest defect in the span of the first fields, for each number of fields."""
-        if len(fields) == 0:
-            return ()
-        above, below = (fields @ gram @ fields.T for gram in self.grams)
-        members = worst_members(above, below)[1] @ fields
-        return tuple(self.interval(member, level) for member in members)
+    def intervals(self, spans: Sequence[Tensor], level: float) -> tuple[Interval, ...]:
+        """For the largest defect in each of several spans of fields, (k, p) each."""
+        found = []
+        for fields in spans:
+            above, below = (fields @ gram @ fields.T for gram in self.grams)
+            found.append(self.interval(worst_member(above, below)[1] @ fields, level))
+        return tuple(found)
 
     def interval(self, member: Tensor, level: float) -> Interval:
         """For the defect of one field (p,), without what noise adds to its square.

@@ -22,10 +22,12 @@ from symmetries.lie.fields import (
 from symmetries.lie.functions import Function, as_function
 from symmetries.lie.names import AlgebraName, name_algebra
 from symmetries.lie.polarisation import LAWS, Problem, Spectrum
+from symmetries.lie.surfaces import slope_ratio
 
 DEGREES = {"quadratic": 2, "cubic": 3}
 FIELDS = ("linear", "affine", *DEGREES)
 MOST = 12_000  # unknown numbers, whose triangular factor has about a gigabyte
+LARGEST = 1e100  # outputs whose squares can be computed with
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,7 @@ def search(
     ignore: float = RANK,
     first: Tensor | None = None,
     vectors: int = 1,
+    surface: Function | None = None,
 ) -> Search:
     """Set up the search for the symmetries of a function.
 
@@ -102,6 +105,7 @@ def search(
         first: indices of the points that decide which directions these are; all by default.
         vectors: number of vectors that a point consists of and that one linear or affine field
             moves together: d is a multiple of it.
+        surface: functions of points that are 0 on all data, which symmetries have to leave alone.
     """
     check_choice(law, LAWS, "law")
     points = points.double()
@@ -111,6 +115,8 @@ def search(
     chart = data_chart(points, kind) if vectors == 1 else tied_chart(points, kind, vectors)
     z = chart.coordinates(points)
     scale = _unit_outputs(function, points, law, chart)
+    if surface is not None:
+        scale = _on_surface(scale, surface, function, chart, z)
     pulled = chart.pull_back(scale(function))
     ignored = torch.zeros(0, chart.dim, dtype=torch.float64)
     if vectors > 1 or law == "density":
@@ -161,6 +167,18 @@ def _in_chart(field: Field, chart: Chart) -> Field:
     return moved
 
 
+def _on_surface(
+    scale: Callable[[Function], Function],
+    surface: Function,
+    function: Function,
+    chart: Chart,
+    z: Tensor,
+) -> Callable[[Function], Function]:
+    """The scaling of outputs, with the equations of a surface as further ones, of equal slopes."""
+    factor = slope_ratio(chart.pull_back(scale(function)), chart.pull_back(surface), z)
+    return lambda f: lambda x: torch.cat((scale(f)(x), factor * surface(x)), 1)
+
+
 def _unit_outputs(
     function: Function, points: Tensor, law: str, chart: Chart
 ) -> Callable[[Function], Function]:
@@ -176,6 +194,10 @@ def _unit_outputs(
     with torch.no_grad():
         outputs = torch.cat([function(part) for part in points.split(4096)])
     check_finite(outputs, "model")
+    largest = float(outputs.abs().max())
+    if not 1 / LARGEST < largest < LARGEST and largest > 0:
+        expected = f"outputs of a size between {1 / LARGEST:g} and {LARGEST:g}"
+        raise invalid("model", expected, f"up to {largest:g}", "choose other units")
     size = outputs.std(0)
     varies = size > 1e-12 * outputs.abs().amax(0)
     if not bool(varies.any()):
