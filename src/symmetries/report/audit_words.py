@@ -35,7 +35,7 @@ OUTPUTS = {
     "largest_force_error": "largest error of a force",
     "relative_force_error": "error of the forces, of their size",
 }
-ALSO_CHECKED = (
+ALSO_CHECKED = ("relative_error", "force_error", "agreement")  # beside the first measure
     "relative_error",
     "force_error",
     "agreement",
