@@ -98,8 +98,9 @@ class Histograms(nn.Module):
         log_p = F.log_softmax(self.logits(j, u, context, numbers, known).float(), -1)
         low, share = _bin(coordinate, u[:, j])
         high = (low + 1) % coordinate.size
-        below, above = (log_p.gather(1, i[:, None])[:, 0] for i in (low, high))
-        return math.log(coordinate.size) + (1 - share) * below + share * above
+        both = log_p.gather(1, torch.stack((low, high), -1))
+        shares = torch.stack((1 - share, share), -1)
+        return math.log(coordinate.size) + (shares * both).sum(-1)
 
     def logits(
         self,
