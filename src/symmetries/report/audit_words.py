@@ -36,10 +36,6 @@ OUTPUTS = {
     "relative_force_error": "error of the forces, of their size",
 }
 ALSO_CHECKED = ("relative_error", "force_error", "agreement")  # beside the first measure
-    "relative_error",
-    "force_error",
-    "agreement",
-)  # beside the first measure of an output
 NEED_LABELS = ("accuracy", "accuracy_moved")
 # Largest relative change of the logits for which a model is called invariant.
 INVARIANT, NEARLY = 1e-6, 0.05
