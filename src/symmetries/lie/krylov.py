@@ -112,7 +112,8 @@ def smallest(slopes: Tensor, features: Tensor, count: int = COUNT, epsilon: floa
         missed = np.linalg.norm(normal(best) - best * some, axis=0)  # bounds the errors of values
         exact = missed <= 0.01 * some + 10 * TOLERANCE
         if bool((exact | (some - missed > 4 * epsilon**2)).all()):
-            found: Tensor = torch.from_numpy(np.ascontiguousarray(best.T)).reshape(-1, d, q)
-            return found @ whitening.T
+            white_fields = torch.from_numpy(np.ascontiguousarray(best.T)).reshape(-1, d, q)
+            found: Tensor = white_fields @ whitening.T
+            return found
     got = f"residuals of up to {missed.max():.1g} after {ROUNDS * STEPS} steps"
     raise invalid("x", "equations that iteration solves", got, "give more rows, or fewer columns")
