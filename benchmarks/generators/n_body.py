@@ -8,8 +8,8 @@ hidden layers of 32 units, ReLU) predicts five states from five, trained for 2,0
 generator that was found (linear fields of all coordinates, law "dynamics", from each state to the
 step that follows), the true one, or none. Of three bodies, whose steps polynomials explain less
 well, one 2 x 2 matrix is looked for that moves all places and velocities, up to 0.1. A file of
-LieGAN's own orbits (arrays train and test of shape (n, 20, 8)) may be given instead, and a generator
-that LieGAN found (8, 8).
+LieGAN's own orbits (arrays train and test of shape (n, 20, 8)) may be given instead, and a
+generator that LieGAN found (8, 8).
 
 Run with: python -m benchmarks.generators.n_body --bodies 2
 """
