@@ -42,9 +42,10 @@ def record(name: str, rows: Sequence[Mapping[str, Any]], *, part: bool = False) 
 def environment() -> dict[str, Any]:
     """Command, commit, device, versions and threads of this run.
 
-    The command names folders of this machine by their last part only.
+    The device is a GPU only if this process has used one: a machine that merely has one computed on
+    its processor. The command names folders of this machine by their last part only.
     """
-    known = provenance("cuda" if torch.cuda.is_available() else "cpu")
+    known = provenance("cuda" if torch.cuda.is_initialized() else "cpu")
     words = known["command"].split(" ")
     folders = [word.startswith("/") and not word.endswith("/") for word in words]
     pairs = zip(words, folders, strict=True)

@@ -6,8 +6,11 @@ import os
 import re
 import signal
 import sys
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +25,9 @@ from typer.testing import CliRunner
 import symmetries.report.sweep_report
 import symmetries.sweeps  # noqa: F401
 from symmetries.cli import app, replacing
+from symmetries.data import remote
 from symmetries.learners.symmetry_model import SymmetryModel
+from symmetries.monitoring import Watcher
 from symmetries.report import figures
 
 CHANGES = ("rename", "replace", "link", "symlink", "unlink", "rmdir", "mkdir", "chmod")
@@ -32,11 +37,15 @@ COMMANDS: dict[str, list[str]] = {
     "augment": ["augment", "model", "a.npz"],
     "discover": ["discover", "a.npz", "--group", "rotation"],
     "fit": ["fit", "a.npz", "--group", "rotation"],
+    "fit --network": ["fit", "a.npz", "--group", "rotation", "--network", "cnn"],
     "generators": ["generators", "table.npz", "--fields", "linear", "--degree", "2"],
+    "watch": ["watch", "reference.npz", "stream.npz"],
+    "data fetch": ["data", "fetch", "mnist"],
     "sweep": ["sweep", "a.toml"],
 }
+FETCHED = {"one.gz": b"1" * 1000, "two.gz": b"2" * 1000}  # what a server of our own sends
 COUNTED = "counted"  # the file with the number of changes of the last whole run
-RESUMED = ("audit", "augment", "discover", "fit")
+RESUMED = ("audit", "augment", "discover", "fit", "fit --network", "watch")
 SWEEP = """
 learner = "relaxed"
 data = "digits"
@@ -57,6 +66,8 @@ def prepare(folder: Path) -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 2))
     np.savez(folder / "table.npz", x=x, y=(x**2).sum(1))
+    np.savez(folder / "reference.npz", images=rng.random((120, 8, 8)))
+    np.savez(folder / "stream.npz", images=rng.random((130, 8, 8)))
     np.savez(folder / "a.npz", images=rng.random((72, 8, 8)), labels=np.arange(72) % 2)
     (folder / "plain.py").write_text(
         "import torch\nweight = torch.randn(64, 2, generator=torch.Generator().manual_seed(0))\n"
@@ -65,11 +76,50 @@ def prepare(folder: Path) -> None:
     SymmetryModel("rotation", (1, 8, 8), "quick").save(folder / "model")
     small_runs.small_presets()
     small_runs.CHECKPOINT_EVERY = 6
+    serve_downloads()
     figures.to_svg = lambda figure: Markup("")  # drawing takes longer than the rest of a run
     sys.modules["symmetries.cli.sweep"].WAIT = 1.0  # type: ignore[attr-defined]
+    sys.modules["symmetries.cli.watch"].WRITE_EVERY = 50  # type: ignore[attr-defined]
     journal = optuna.storages.journal  # a killed process leaves its lock, which lasts 30 seconds
     if not isinstance(journal.JournalFileOpenLock, partial):
         journal.JournalFileOpenLock = partial(journal.JournalFileOpenLock, grace_period=1)
+
+
+def serve_downloads() -> None:
+    """Let ``data fetch`` fetch from a server in this process, once."""
+    if remote.REMOTE["mnist"][0].path.endswith("one.gz"):
+        return
+    os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1"
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Downloads)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    hosts = (f"http://127.0.0.1:{server.server_address[1]}/",)
+    remote.REMOTE["mnist"] = [
+        remote.RemoteFile(f"mnist/{name}", hosts, hashlib.sha256(content).hexdigest())
+        for name, content in FETCHED.items()
+    ]
+
+
+class Downloads(BaseHTTPRequestHandler):
+    """Sends the files that are fetched."""
+
+    def do_GET(self) -> None:
+        """Send a file."""
+        content = FETCHED[self.path.lstrip("/")]
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        with suppress(OSError):  # a killed process does not listen
+            self.wfile.write(content)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Say nothing."""
+
+
+def damage(folder: Path, name: str) -> None:
+    """Spoil the files that were fetched, so that there is something to fetch again."""
+    for file in FETCHED if name == "data fetch" else ():
+        (folder / "out" / "mnist").mkdir(parents=True, exist_ok=True)
+        (folder / "out" / "mnist" / file).write_bytes(b"damaged")
 
 
 def target(folder: Path, name: str) -> Path:
@@ -80,8 +130,10 @@ def target(folder: Path, name: str) -> Path:
 def invoke(folder: Path, name: str, seed: int, *more: str) -> int:
     """Run a command in this process; its exit code. A sweep goes on for one or two runs more."""
     os.chdir(folder)
+    if name == "data fetch":
+        return CliRunner().invoke(app, [*COMMANDS[name], "--folder", "out"]).exit_code
     words = [*COMMANDS[name], "--out", target(folder, name).name, "--quiet"]
-    words += [] if name == "generators" else ["--device", "cpu"]
+    words += [] if name in ("generators", "watch") else ["--device", "cpu"]
     if name == "sweep":
         file = folder / "out" / "result" / "sweep.json"
         trials = len(json.loads(file.read_text())["trials"]) if file.exists() else 0
@@ -130,8 +182,17 @@ def state(out: Path) -> set[int | str]:
         page = (out / "result" / "report.html").read_text()
         done = sum(trial["state"] == "complete" for trial in trials)
         return {done, *map(int, re.findall(r"(\d+) runs were completed", page))}
+    if (out / "mnist").exists():  # of a fetch: every file is as it was, or whole
+        files = [path for path in (out / "mnist").iterdir() if not path.name.startswith(".")]
+        return {0, *(p.name for p in files if p.read_bytes() not in (FETCHED[p.name], b"damaged"))}
     (result,) = out.glob("*.json")
-    found: set[int | str] = {json.loads(result.read_text())["run"]["seed"]}
+    numbers = json.loads(result.read_text())
+    found: set[int | str] = {numbers["run"]["seed"]}
+    if result.name == "watch.json":  # the pictures that each file has seen, too
+        kept, said = Watcher.load(out / "state"), (out / "watch.prom").read_text()
+        seen = {numbers["pictures"], kept.test.number, (kept.position["after"] or [0])[0]}
+        seen |= {int(number) for number in re.findall(r"watch_pictures (\d+)", said)}
+        return {*found, kept.test.seed, *(f"{n} pictures" for n in seen if len(seen) > 1)}
     page = (out / "report.html").read_text()
     found |= {int(number) for number in re.findall(r"--seed (\d+)", page)} or {0}
     if result.name in ("symmetries.json", "metrics.json"):
@@ -144,11 +205,12 @@ def content(out: Path) -> str:
     """Return a digest of the numbers and the weights of an output, without times."""
     if out.suffix == ".npz":
         return str(*state(out))
-    (result,) = out.glob("*.json")
-    numbers = json.loads(result.read_text())
-    for name in ("run", "seconds", "sha256"):
-        numbers.pop(name, None)
-    digest = hashlib.sha256(json.dumps(numbers, sort_keys=True).encode())
+    digest = hashlib.sha256()
+    for result in sorted([*out.glob("*.json"), *out.glob("state/*.json")]):
+        numbers = json.loads(result.read_text())
+        for name in ("run", "seconds", "sha256"):
+            numbers.pop(name, None)
+        digest.update(json.dumps(numbers, sort_keys=True).encode())
     for weights in sorted(out.rglob("*.safetensors")):
         digest.update(weights.read_bytes())
     return digest.hexdigest()
@@ -176,9 +238,10 @@ def places(count: int, most: int | None) -> list[int]:
     return sorted({round(place) for place in np.linspace(1, count, most)})
 
 
-def count_changes(folder: Path, name: str, what: int) -> int:
-    """Return how many changes of the file system an overwriting run makes."""
-    work = partial(disturbed, folder, name, 1, 0, what, *overwriting(name))
+def count_changes(folder: Path, name: str, what: int, *more: str) -> int:
+    """Return how many changes of the file system a run makes."""
+    damage(folder, name)
+    work = partial(disturbed, folder, name, 1, 0, what, *more)
     if ended(child(work), wait=True):
         raise SystemExit(f"{name}: the undisturbed run failed")
     return int((folder / COUNTED).read_text())
@@ -191,5 +254,10 @@ def stopped_or_ended(pid: int) -> int | None:
 
 
 def overwriting(name: str) -> tuple[str, ...]:
-    """Return the option that lets a command overwrite; a sweep needs none."""
-    return () if name == "sweep" else ("--overwrite",)
+    """Return the option that lets a command overwrite; some need none."""
+    return () if name in ("data fetch", "sweep") else ("--overwrite",)
+
+
+def resuming(name: str) -> tuple[str, ...]:
+    """Return the options that let a command go on; watch does so by itself, others not at all."""
+    return ("--overwrite", "--resume") if name in RESUMED and name != "watch" else ()

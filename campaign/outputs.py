@@ -9,6 +9,7 @@ lost. At last pairs of runs begin at random distances. ``--most`` and ``--pairs`
 """
 
 import argparse
+import json
 import os
 import random
 import shutil
@@ -21,13 +22,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from common import store
+from common import RESULTS, store
 from kills import child, ended
 from output_runs import (
     COMMANDS,
     RESUMED,
     content,
     count_changes,
+    damage,
     disturbed,
     invoke,
     left_over,
@@ -35,6 +37,7 @@ from output_runs import (
     places,
     plainly,
     prepare,
+    resuming,
     state,
     stopped_or_ended,
     target,
@@ -48,14 +51,15 @@ def kills(name: str, most: int | None, folder: Path) -> dict[str, int]:
     out = target(folder, name)
     if plainly(folder, name, 0):
         raise SystemExit(f"{name}: the undisturbed run failed")
-    counts["changes"] = count_changes(folder, name, signal.SIGKILL)
+    counts["changes"] = count_changes(folder, name, signal.SIGKILL, *overwriting(name))
     before, seed = state(out), 1
     for place in places(counts["changes"], most):
         seed += 1
+        damage(folder, name)
         work = partial(disturbed, folder, name, seed, place, signal.SIGKILL, *overwriting(name))
         code = ended(child(work), wait=True)
         found = whole(out, f"{name}, change {place}")
-        known = name in ("augment", "sweep") or found in (before, {seed})
+        known = name in ("augment", "data fetch", "sweep") or found in (before, {seed})
         counts["mixed"] += len(found) != 1 or not known
         counts["kills"] += code == -signal.SIGKILL
         counts["failed"] += code not in (0, -signal.SIGKILL)
@@ -65,18 +69,24 @@ def kills(name: str, most: int | None, folder: Path) -> dict[str, int]:
     return counts
 
 
-def resumed(name: str, most: int | None, folder: Path, changes: int) -> dict[str, int]:
+def resumed(name: str, most: int | None, folder: Path) -> dict[str, int]:
     """Kill a command at each of its changes, resume it, and compare with a quiet run."""
     counts: Counter[str] = Counter()
     out, expected = target(folder, name), {}
     for seed in (2, 1):
         plainly(folder, name, seed, "--overwrite")
         expected[seed] = content(out)
+    more = () if name == "watch" else ("--overwrite",)
+    if name == "watch":  # goes on with its own output only, so that it begins with none
+        cleared(name, folder)
+    changes = count_changes(folder, name, signal.SIGKILL, *more)
     for number, place in enumerate(places(changes, most)):
         seed = 2 - number % 2  # there is an output of the other one
-        work = partial(disturbed, folder, name, seed, place, signal.SIGKILL, "--overwrite")
+        if name == "watch":
+            cleared(name, folder)
+        work = partial(disturbed, folder, name, seed, place, signal.SIGKILL, *more)
         counts["kills"] += ended(child(work), wait=True) == -signal.SIGKILL
-        counts["failed"] += plainly(folder, name, seed, "--overwrite", "--resume") != 0
+        counts["failed"] += plainly(folder, name, seed, *resuming(name)) != 0
         same = content(out) == expected[seed]
         left = left_over(folder)
         if not same or left:
@@ -89,9 +99,8 @@ def resumed(name: str, most: int | None, folder: Path, changes: int) -> dict[str
 def judge(name: str, codes: list[int | None], over: bool, folder: Path) -> Counter[str]:
     """Count how a pair of runs into one output ended, the first one's exit code first."""
     found = whole(target(folder, name), f"{name}, codes {codes}")
-    fine = 0 in codes and set(codes) <= {0, 4} and (codes != [0, 0] or over)
-    if name == "sweep":  # they share the study; the result is refused to who waits too long
-        fine = 0 in codes and set(codes) <= {0, 4}
+    shared = name in ("data fetch", "sweep")  # both may end well: one study, the same files
+    fine = 0 in codes and set(codes) <= {0, 4} and (codes != [0, 0] or over or shared)
     left = left_over(folder)
     lost = len(found) != 1 or not fine or bool(left)
     if lost:
@@ -110,6 +119,7 @@ def cleared(name: str, folder: Path) -> None:
 
 KILLED = ("changes", "kills", "mixed", "failed", "left over")
 AGAIN = ("kills", "same", "failed", "left over")
+PARTS = ("commands", "resumed", "phases")
 MODES: tuple[tuple[str, ...], ...] = ((), ("--overwrite",), ("--overwrite", "--resume"))
 
 
@@ -117,8 +127,9 @@ def phases(name: str, most: int | None, folder: Path) -> Counter[str]:
     """Stop a run at each of its changes while another run into its output goes to its end."""
     counts: Counter[str] = Counter()
     plainly(folder, name, 0)
-    chosen = places(count_changes(folder, name, signal.SIGSTOP), most)
-    modes = [mode for mode in MODES if name in RESUMED or "--resume" not in mode]
+    changes = count_changes(folder, name, signal.SIGSTOP, *overwriting(name))
+    chosen = places(changes, most)
+    modes = [mode for mode in MODES if "--resume" in resuming(name) or "--resume" not in mode]
     for number, place in enumerate(chosen):
         more = modes[number % len(modes)]
         cleared(name, folder)
@@ -161,25 +172,34 @@ def main() -> None:
     parser.add_argument("--again", type=int, help="of them to resume from and to stop at")
     parser.add_argument("--pairs", type=int, default=40, help="at random distances")
     parser.add_argument("--commands", nargs="+", choices=[*COMMANDS], default=[*COMMANDS])
+    parser.add_argument("--parts", nargs="+", choices=[*PARTS, "none"], default=PARTS)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--merge", nargs="+", type=Path, help="results of parts, of one commit")
     options = parser.parse_args()
+    started = time.time()
+    if options.merge:
+        merge(options.merge)
+        return
     again_at = options.most if options.again is None else options.again
     torch.set_num_threads(1)
-    started = time.time()
-    numbers: dict[str, Any] = {"commands": {}, "resumed": {}, "phases": {}}
+    numbers: dict[str, Any] = {part: {} for part in PARTS}
     for name in options.commands:
         with tempfile.TemporaryDirectory() as scratch:
             prepare(Path(scratch))
-            found = kills(name, options.most, Path(scratch))
-            numbers["commands"][name] = {word: found[word] for word in KILLED}
-            if name in RESUMED:
-                again = resumed(name, again_at, Path(scratch), found["changes"])
+            if "commands" in options.parts:
+                found = kills(name, options.most, Path(scratch))
+                numbers["commands"][name] = {word: found[word] for word in KILLED}
+            if name in RESUMED and "resumed" in options.parts:
+                again = resumed(name, again_at, Path(scratch))
                 numbers["resumed"][name] = {word: again[word] for word in AGAIN}
-        with tempfile.TemporaryDirectory() as scratch:
-            prepare(Path(scratch))
-            numbers["phases"][name] = _counts(phases(name, again_at, Path(scratch)))
-        print(name, *(numbers[part].get(name) for part in numbers), flush=True)
+        if "phases" in options.parts:
+            with tempfile.TemporaryDirectory() as scratch:
+                prepare(Path(scratch))
+                numbers["phases"][name] = _counts(phases(name, again_at, Path(scratch)))
+        print(name, *(numbers[part].get(name) for part in PARTS), flush=True)
         store("outputs", numbers, started)
+    if not options.pairs:
+        return
     with tempfile.TemporaryDirectory() as scratch:
         prepare(Path(scratch))
         numbers["pairs"] = _counts(
@@ -187,6 +207,25 @@ def main() -> None:
         )
     print("pairs", numbers["pairs"], flush=True)
     store("outputs", numbers, started)
+
+
+def merge(files: list[Path]) -> None:
+    """Write the results of parts that ran beside each other as one; they are of one commit."""
+    found = [json.loads(file.read_text()) for file in files]
+    runs = [one["run"] for one in found]
+    if len({run["commit"] for run in runs}) != 1:
+        raise SystemExit(f"parts of several commits: {sorted({run['commit'] for run in runs})}")
+    whole: dict[str, Any] = {part: {} for part in PARTS}
+    for one in found:
+        for part in PARTS:
+            whole[part] |= one[part]
+        whole |= {"pairs": one["pairs"]} if "pairs" in one else {}
+    for part in PARTS:
+        whole[part] = {name: whole[part][name] for name in COMMANDS if name in whole[part]}
+    last = max(runs, key=lambda run: str(run["created"]))
+    whole["run"] = {**last, "command": [run["command"] for run in runs]}
+    whole["run"]["seconds"] = [run["seconds"] for run in runs]
+    (RESULTS / "outputs.json").write_text(json.dumps(whole, indent=1) + "\n")
 
 
 def _counts(found: Counter[str]) -> dict[str, int]:

@@ -239,7 +239,9 @@ LEARNERS: dict[str, Learner] = {
 def small_presets() -> None:
     """Make the quick preset of every command one of a few steps."""
     from symmetries.analysis import audits, augmentation, classifiers
+    from symmetries.learners.invariant_network.config import InvariantNetworkConfig
     from symmetries.learners.orbit_posterior import OrbitConfig, fitting
+    from symmetries.monitoring import naming, readers
 
     classifiers.INVARIANT_PRESETS["quick"] = {"features": 16, "steps": 14, "batch_size": 48}
     classifiers.RELAXED_PRESETS["quick"] = {"width": 2, "steps": 14, "batch_size": 16}
@@ -252,6 +254,10 @@ def small_presets() -> None:
         network={"kind": "mlp", "features": 16},
         reading={"pictures": 64, "resamples": 8},
     )
+    presets_of(InvariantNetworkConfig)["quick"] = InvariantNetworkConfig(samples=2).replace(
+        steps=14, batch_size=16, search=2, every=5, curvature_rows=16
+    )
+    readers.STEPS, naming.GRID = 5, 5
     audits.PART = 8
     augmentation.AT_ONCE = 64
 

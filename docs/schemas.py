@@ -12,17 +12,21 @@ from symmetries.results import (
     FitResult,
     GeneratorResult,
     OrbitResult,
+    PrescribeResult,
     Result,
     SweepResult,
     SymmetryResult,
     WatchResult,
+    WrapResult,
 )
 
 FOLDER = Path(__file__).parent / "schemas"
 KINDS: tuple[type[Result], ...] = (
     *(SymmetryResult, FitResult, AuditResult, OrbitResult, SweepResult, GeneratorResult),
     AugmentResult,
+    PrescribeResult,
     WatchResult,
+    WrapResult,
 )
 
 

@@ -162,20 +162,36 @@ QUEUES: dict[str, tuple[tuple[Job, ...], ...]] = {
     ),
     "rows": (
         (
-            widths("fixed", "long --tags fixed", "0", 100.0),
-            widths("families", "long --tags 'crossed families'", "0", 100.0),
+            widths("families", "long --tags 'crossed families'", "0", 180.0),
             widths("start", "start", "0", 40.0),
-            printed(3000),
         ),
-        (joint("180 90", 150.0), conjectures(3000, 60.0)),
-        (
-            *(cifar(data, "t2-soft", rotations=1) for data in SETS),
-            *(cifar(data, "t2-strict t2-soft", True, rotations=1) for data in SETS),
+        (widths("fixed", "long --tags fixed", "0", 90.0), joint("180 90", 150.0)),
+        *(
+            (
+                cifar(data, "t2-soft", rotations=1),
+                cifar(data, "t2-strict t2-soft", True, rotations=1),
+                cifar(f"{data}-packed", "t2-strict", rotations=1),
+            )
+            for data in SETS
         ),
         (
             tenth("cifar100 cifar10", "both", 8, 0.5, 1),
             pictured("sprites-affine", 0, 0),
+            widths("identified", "identified-finer", "0 1 2", 60.0),
             vaes("180 0", "50000 12500"),
+            printed(3000),
+            conjectures(3000, 60.0),
         ),
+    ),
+    "more": (
+        (
+            widths("start", "start", "0", 40.0),
+            widths("identified", "identified-finer", "0 1 2", 60.0),
+            printed(3000),
+        ),
+        (joint("180", 150.0), joint("90", 150.0)),
+        (cifar("cifar100", "t2-soft", rotations=1), conjectures(3000, 60.0)),
+        (cifar("cifar10", "t2-soft", rotations=1), cifar("cifar10", "soft", True)),
+        (vaes("180 0", "50000"), vaes("180 0", "12500")),
     ),
 }

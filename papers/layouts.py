@@ -116,8 +116,9 @@ def relaxed_equivariance(part: str, results: Results, expected: Results) -> str:
     """Tables 1 and 3 side by side, Table 2, and Figure 4 as numbers."""
     page, rows = beside("relaxed-equivariance"), results.get("rows", [])
     if part in ("1", "3"):
-        text: str = table(*page.main_rows({"rows": []} | results, expected, part == "3"))
-        return text
+        found = {"rows": []} | results
+        kinds = (False, True) if part == "3" else (False,)  # Table 3 has learned omega', too
+        return "\n".join(table(*page.main_rows(found, expected, learned)) for learned in kinds)
     if part == "2":
         head = ["model", "accuracy in percent"]
         every = [row for row in rows if row.get("experiment") == "table2"]

@@ -74,7 +74,16 @@ def test_hostile_files_run_nothing_and_deceive_nobody(tmp_path):
 
 def test_killed_and_paired_commands_leave_whole_outputs(tmp_path):
     found = run(
-        "outputs", tmp_path, "--most", "2", "--pairs", "1", "--commands", "augment", "orbit"
+        "outputs",
+        tmp_path,
+        "--most",
+        "2",
+        "--pairs",
+        "1",
+        "--commands",
+        "augment",
+        "orbit",
+        "watch",
     )
     assert found["pairs"]["losses"] == 0
     for row in found["commands"].values():

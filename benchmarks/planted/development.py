@@ -95,11 +95,13 @@ def cells() -> tuple[list[dict[str, Any]], str]:
             for _ in range(times):
                 halves = {kind: level.deal() for kind, level in levels.items()}
                 planted = {p: half for kind, half in halves.items() for p in _parameters(kind)}
-                found.append(_cell(100 + len(found), content, planted, groups.deal(), *deck.deal()))
+                found.append(
+                    make_cell(100 + len(found), content, planted, groups.deal(), *deck.deal())
+                )
     for name, parameter, half, law, size, count in _LAWS:
         asked = "translation" if parameter.startswith("shift") else parameter
-        what = (100 + len(found), OTHERS[name], {parameter: half}, asked, size, count, law)
-        found.append(_cell(*what))
+        cell = make_cell(100 + len(found), OTHERS[name], {parameter: half}, asked, size, count, law)
+        found.append(cell)
     return found, hashlib.sha256(json.dumps(found).encode()).hexdigest()
 
 
@@ -107,7 +109,7 @@ def _parameters(kind: str) -> tuple[str, ...]:
     return _PARAMETERS.get(kind, ("rotation" if kind == "turn" else kind,))
 
 
-def _cell(
+def make_cell(
     seed: int,
     content: Content,
     planted: Mapping[str, float],
@@ -116,6 +118,7 @@ def _cell(
     count: int,
     law: str = "uniform",
 ) -> dict[str, Any]:
+    """A cell with its truth, as the design has them."""
     plain = content.name.replace(", ", "-").replace(" ", "-")
     moved = "+".join(f"{name}-{half:.3g}" for name, half in planted.items()) or "none"
     moved += "" if law == "uniform" else f"-{law.replace(' ', '-')}"

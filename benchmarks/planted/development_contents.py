@@ -26,6 +26,7 @@ from benchmarks.planted.contents import (
 )
 from benchmarks.planted.originals import Folder, Originals
 from benchmarks.planted.shapes import drops, shapes, tokens
+from benchmarks.planted.symbols import on_white, symbols
 from benchmarks.planted.truth import STILL, Natural
 from PIL import Image
 from torch import Tensor
@@ -191,6 +192,16 @@ _OTHERS = (
         natural=FIELD,
         planted=(),
         invariant=("rotation", *SHIFTS, "flip_x"),
+    ),
+    Content(
+        "symbols",
+        symbols,
+        channels=3,
+        sizes=(32,),
+        most=608,
+        natural={"rotation": UPRIGHT, "flip_x": UPRIGHT},
+        planted=(),
+        finish=on_white,
     ),
 )
 OTHERS = {content.name: content for content in _OTHERS}

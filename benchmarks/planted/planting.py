@@ -57,6 +57,7 @@ def plant(
     seed: int | str,
     folder: Folder = None,
     law: str = "uniform",
+    device: str = "cpu",
 ) -> Planted:
     """Pictures of a content with transformations planted into them.
 
@@ -69,6 +70,7 @@ def plant(
         seed: of everything that is drawn: a number, or any text.
         folder: data files of named sets.
         law: of the continuous parameters, see :func:`draw_planted`.
+        device: where they are sampled; the numbers that are drawn do not depend on it.
 
     Example:
         >>> found = plant("letters", 16, 4, {"rotation": 0.5}, seed=0)
@@ -86,8 +88,8 @@ def plant(
     chunk = max(1, POINTS_AT_ONCE // (size * kind.supersample) ** 2)
     for start in range(0, count, chunk):
         at = torch.arange(start, min(count, start + chunk))
-        moved = moved_pictures(source, at, kind, size, {n: v[at] for n, v in total.items()})
-        images[at] = moved
+        values = {n: v[at] for n, v in total.items()}
+        images[at] = moved_pictures(source, at, kind, size, values, device).cpu()
     if kind.finish is not None:
         images = kind.finish(images, seeded("finish", content, seed))
     return Planted(images, source.labels, planted, natural)
@@ -149,31 +151,36 @@ def matrices(values: Mapping[str, Tensor], count: int) -> Tensor:
 
 
 def moved_pictures(
-    source: Originals, at: Tensor, content: Content, size: int, values: Mapping[str, Tensor]
+    source: Originals,
+    at: Tensor,
+    content: Content,
+    size: int,
+    values: Mapping[str, Tensor],
+    device: str = "cpu",
 ) -> Tensor:
     """Some originals, moved and sampled on the frame, (n, C, size, size)."""
-    originals = source.pictures(at)
+    originals = source.pictures(at).to(device)
     if content.magnify > 1:
         scale = content.magnify
         originals = interpolate(originals, scale_factor=scale, mode="bicubic").clamp(0, 1)
     fine = size * content.supersample
     axis = ((torch.arange(fine) + 0.5) * 2 / fine - 1).double()
     y, x = torch.meshgrid(-axis, axis, indexing="ij")
-    points = torch.stack((x, y, torch.ones_like(x)), -1)  # (fine, fine, 3)
-    back = torch.linalg.inv(matrices(values, len(at)))[:, :2]
+    points = torch.stack((x, y, torch.ones_like(x)), -1).to(device)  # (fine, fine, 3)
+    back = torch.linalg.inv(matrices(values, len(at)))[:, :2].to(device)
     places = torch.einsum("nij,hwj->nhwi", back, points) / source.span
     if source.centres is not None:
-        places = places + source.centres[at].double()[:, None, None]
-    grid = (places * torch.tensor([1.0, -1.0], dtype=torch.float64)).float()
+        places = places + source.centres[at].to(device).double()[:, None, None]
+    grid = (places * places.new_tensor([1.0, -1.0])).float()
     sampled = grid_sample(originals, grid, align_corners=False)
     k = content.supersample
     pictures = sampled.unflatten(3, (size, k)).unflatten(2, (size, k)).mean((3, 5))
     if "hue" in values:
         group = Colour("hue")
         act = ColourAction(group)
-        pictures = act(group.exp(values["hue"][:, None]), pictures.clamp(0, 1))
+        pictures = act(group.exp(values["hue"][:, None]).to(device), pictures.clamp(0, 1))
     if content.round:
-        pictures = pictures * round_window(size)
+        pictures = pictures * round_window(size).to(device)
     return pictures.clamp(0, 1)
 
 

@@ -5,9 +5,9 @@
         --budget 3000 --data DIR --out FILE
 
 Every cell is written as soon as it is fitted; the same command goes on where a run ended. After
-``--budget`` seconds no further cell is begun; with ``--workers``, processes of one thread each,
-cells that are not fitted by then are left to the next run. ``python -m benchmarks.planted.page``
-makes tables.
+``--budget`` seconds no further cell is begun; ``--workers``, processes of one thread each, end by
+then and leave cells that they have not fitted to the next run.
+``python -m benchmarks.planted.page`` makes tables.
 """
 
 import argparse
@@ -17,12 +17,13 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from benchmarks.common import environment
-from benchmarks.planted import design, development
+from benchmarks.planted import design, development, everyday
 from benchmarks.planted.methods import NAMES, method
 from benchmarks.planted.originals import Unavailable
 from benchmarks.planted.planting import plant
@@ -31,6 +32,8 @@ from benchmarks.planted.reading import read
 from benchmarks.planted.records import Results, Row
 
 from symmetries.data import ImageSet
+from symmetries.training.pruning import pruning_hook
+from symmetries.training.side_by_side import sleep_while_waiting
 
 RESULTS = Path(__file__).with_name("results")
 DONE = ("answered", "refused")  # others are tried again
@@ -41,7 +44,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--method", required=True, choices=NAMES)
     parser.add_argument(
-        "--cells", default="small", help="all, small, ids; development, development:ids"
+        "--cells", default="small", help="all, small, ids; development[:ids], everyday[:ids]"
     )
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--budget", type=float, default=float("inf"), help="seconds")
@@ -50,9 +53,11 @@ def main() -> None:
     parser.add_argument("--data", help="folder of data files; else $SYMMETRIES_DATA")
     options = parser.parse_args()
     out = options.out or RESULTS / f"{options.method}-{options.device}.json"
-    if options.cells.startswith("development"):
-        cells, digest = development.cells()
-        cells = design.choose(cells, options.cells.partition(":")[2] or "all")
+    others = {"development": development.cells, "everyday": everyday.cells}
+    name, _, chosen = options.cells.partition(":")
+    if name in others:
+        cells, digest = others[name]()
+        cells = design.choose(cells, chosen or "all")
     else:
         whole, digest = design.load()
         cells = design.choose(whole["cells"], options.cells)
@@ -101,6 +106,12 @@ def run(
 
 
 Job = tuple[str, dict[str, Any], str, str | None, int]
+READING = 20.0  # seconds that a cell takes after its training
+_ended: list[float] = []  # seconds of the cells that this process has fitted
+
+
+class OutOfTimeError(RuntimeError):
+    """The budget ended while a cell was being fitted: it is left to the next run."""
 
 
 def _one_by_one(jobs: list[Job], budget: float) -> Iterator[Row]:
@@ -113,17 +124,49 @@ def _one_by_one(jobs: list[Job], budget: float) -> Iterator[Row]:
 
 
 def _side_by_side(jobs: list[Job], budget: float, workers: int) -> Iterator[Row]:
-    """Rows as processes fit them, in a random order, so that a part of them stands for all."""
-    end = time.perf_counter() + budget
+    """Rows as processes fit them, in a random order, so that a part of them stands for all.
+
+    All processes end by themselves within the budget: one that is killed while it computes on a
+    shared GPU takes the others with it.
+    """
     random.Random(0).shuffle(jobs)
-    with multiprocessing.get_context("spawn").Pool(workers, torch.set_num_threads, (1,)) as pool:
-        rows = pool.imap_unordered(_fitted, jobs)
-        for number in range(len(jobs)):
-            try:
-                yield rows.next(None if budget == float("inf") else end - time.perf_counter())
-            except multiprocessing.TimeoutError:
-                print(f"the budget is spent: {len(jobs) - number} cells are left")
-                return
+    timed = partial(_fitted_in_time, end=time.time() + budget)
+    context = multiprocessing.get_context("spawn")
+    left = 0
+    with context.Pool(workers, _begin_process) as pool:
+        for row in pool.imap_unordered(timed, jobs):
+            left += row is None
+            if row is not None:
+                yield row
+        pool.close()
+        pool.join()
+    if left:
+        print(f"the budget is spent: {left} cells are left")
+
+
+def _begin_process() -> None:
+    torch.set_num_threads(1)
+    sleep_while_waiting()
+
+
+def _fitted_in_time(job: Job, end: float) -> Row | None:
+    """The row of a cell, or None if the time that is left is too short for it."""
+
+    def stop_in_time(done: int, numbers: Mapping[str, float]) -> None:
+        if time.time() > end - READING:
+            raise OutOfTimeError
+
+    begin = time.time()
+    usual = sum(_ended) / len(_ended) if _ended else READING
+    if begin + usual > end:
+        return None
+    try:
+        with pruning_hook(stop_in_time):
+            row = _fitted(job)
+    except OutOfTimeError:
+        return None
+    _ended.append(time.time() - begin)
+    return row
 
 
 def _fitted(job: Job) -> Row:
@@ -140,7 +183,7 @@ def fit_cell(
     try:
         law = cell.get("law", "uniform")
         what = (cell["content"], cell["size"], cell["count"], cell["planted"], cell["id"])
-        pictures = plant(*what, folder, law)
+        pictures = plant(*what, folder, law, device)
         images = ImageSet(pictures.images, pictures.labels, cell["content"])
         start, worked = time.perf_counter(), time.process_time()
         try:
@@ -153,6 +196,8 @@ def fit_cell(
         return Row(**made, status="refused", reason=str(error), seconds=seconds)
     except Unavailable as error:
         return Row(**made, status="unavailable", reason=str(error), seconds=seconds)
+    except OutOfTimeError:
+        raise
     except Exception as error:  # one cell must not end a run of hours; the row says what failed
         traceback.print_exc()
         said = f"{type(error).__name__}: {error}"

@@ -82,10 +82,10 @@ def best_of_anchors(axis: int, first: int) -> Callable[[Tensor], Tensor]:
 
 
 def found_boxes(output: Tensor) -> list[dict[str, Tensor]]:
-    """Boxes of a YOLO-like output (N, 4 + K, A): those with a score of 0.25, without overlaps."""
+    """Boxes and classes of a YOLO-like output (N, 4 + K, A): scores from 0.25, no overlaps."""
     found = []
     for one in output.mT:
-        score, _ = one[:, 4:].max(1)
+        score, label = one[:, 4:].max(1)
         order = score.argsort(descending=True)
         order = order[score[order] >= 0.25]
         middle, size = one[order, :2], one[order, 2:4]
@@ -94,7 +94,7 @@ def found_boxes(output: Tensor) -> list[dict[str, Tensor]]:
         for i in range(len(boxes)):
             if not kept or float(overlaps(boxes[i : i + 1], boxes[kept]).max()) < 0.45:
                 kept.append(i)
-        found.append({"boxes": boxes[kept], "scores": score[order][kept]})
+        found.append({"boxes": boxes[kept], "labels": label[order][kept]})
     return found
 
 

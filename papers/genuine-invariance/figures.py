@@ -162,6 +162,6 @@ def _penalty(table: dict[str, Any], path: Path) -> Path:
 
 def _save(figure: Any, path: Path) -> Path:  # noqa: ANN401 - a matplotlib figure
     figure.tight_layout(rect=(0, 0, 1, 0.95 if figure.legends else 1))
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=160)
     plt.close(figure)
     return path

@@ -14,6 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from vae_rows import chosen
 
+PLOT = 160  # dots per inch of plots; pictures of many small images have fewer
+NAMES = {"fixed": "fixed augmentation"}
 COLOURS = {"VAE": "tab:blue", "fixed": "tab:grey", "AugVAE": "tab:orange", "InvVAE": "tab:green"}
 
 
@@ -106,7 +108,7 @@ def _spreads(angles: dict[float, dict[str, np.ndarray]], path: Path) -> Path:
         axis.set_theta_zero_location("N")
         axis.set_yticks([])
         axis.set_title(f"±{added:g}°", fontsize=10)
-    return _save(figure, path)
+    return _save(figure, path, PLOT)
 
 
 def samples_page(folder: Path, path: Path) -> Path:
@@ -147,7 +149,9 @@ def _efficiency(rows: list[dict[str, Any]], path: Path) -> Path:
         for axis, degrees in zip(line, added, strict=True):
             same = [row for row in rows if row["added"] == degrees]
             for kind, colour in COLOURS.items():
-                _over_sizes(axis, same, kind, keys[0], fmt="o-", color=colour, label=kind)
+                _over_sizes(
+                    axis, same, kind, keys[0], fmt="o-", color=colour, label=NAMES.get(kind, kind)
+                )
             name = "InvVAE, on the prototype"
             style = {"fmt": "o--", "color": COLOURS["InvVAE"], "mfc": "white"}
             _over_sizes(axis, same, "InvVAE", keys[1], label=name, **style)
@@ -161,7 +165,7 @@ def _efficiency(rows: list[dict[str, Any]], path: Path) -> Path:
         bottom.set_ylim(bottom=0)
     handles, names = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, names, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=len(names))
-    return _save(figure, path)
+    return _save(figure, path, PLOT)
 
 
 def _over_sizes(
@@ -187,8 +191,8 @@ def _over_sizes(
     axis.errorbar(sizes, means, reach, capsize=3, **style)
 
 
-def _save(figure: Figure, path: Path) -> Path:
+def _save(figure: Figure, path: Path, dpi: int = 75) -> Path:
     figure.tight_layout()
-    figure.savefig(path, dpi=75, bbox_inches="tight")
+    figure.savefig(path, dpi=dpi, bbox_inches="tight")
     plt.close(figure)
     return path

@@ -46,6 +46,7 @@ def width_rows(rows: Sequence[Row], name: str) -> list[list[str]]:
                 "-" if first else f"{row['ratio_pooled']:.2f}",
                 f"{row['agreement']['share_within_10']:.0%}",
                 f"{average(beside, 'half_width'):.1f}" if beside else "-",
+                " / ".join(f"{row[key]:.0f}" for key in ("bound_own_noise", "bound")),
             ]
         )
     return lines
@@ -90,13 +91,17 @@ def explained(rows: Sequence[Row]) -> str:
 
 
 def ablation_rows(rows: Sequence[Row], before: Sequence[Row]) -> list[list[str]]:
-    """Three conjectures, on digits; beside the bound that of a run before."""
+    """Three conjectures, on digits, the longest runs; beside the bound that of a run before."""
     lines = []
-    for row in sorted(of(rows, part="ablations"), key=lambda row: CONJECTURES[row["which"]]):
+    longest: dict[tuple[str, str], Row] = {}
+    for row in sorted(of(rows, part="ablations"), key=itemgetter("steps")):
+        longest[row["which"], row["side"]] = row
+    for row in sorted(longest.values(), key=lambda row: CONJECTURES[row["which"]]):
         lines.append(
             [
                 CONJECTURES[row["which"]],
                 row["side"],
+                f"{row['steps']:,}",
                 ablation_width(row, "width90_q"),
                 ablation_width(row, "width90_p"),
                 f"{row['share_outside']:.0%}",

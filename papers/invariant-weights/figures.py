@@ -64,11 +64,12 @@ def draw(tables: Tables, arrays: Arrays, folder: Path) -> list[Path]:
     if "samples" in tables:
         written.append(_by_samples(tables["samples"], folder / "samples.png"))
     if "identified" in tables:
-        written.append(_identified(tables["identified"], folder / "identified.png"))
+        found = tables.get("identified-finer") or tables["identified"]
+        written.append(_identified(found, folder / "identified.png"))
     return written
 
 
-def _save(figure: Figure, path: Path, dpi: int = 110) -> Path:
+def _save(figure: Figure, path: Path, dpi: int = 180) -> Path:
     figure.savefig(path, dpi=dpi, bbox_inches="tight", metadata={"Software": None})
     plt.close(figure)
     return path
@@ -251,7 +252,7 @@ def _over_training(arrays: Arrays, chosen: Sequence[int], path: Path) -> Path:
             for column, picture in enumerate(pictures):
                 _tile(line[place * (COLUMNS + 1) + column], picture, scale)
     figure.suptitle("step and half-width; filters of the ReLU network", fontsize=8, y=0.94)
-    return _save(figure, path, dpi=70)
+    return _save(figure, path, dpi=100 if banks < 3 else 70)
 
 
 def _sampled(

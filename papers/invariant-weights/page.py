@@ -69,6 +69,7 @@ class Page(Long):
             "unseen": self.unseen(),
             "relu": self.ways("table2", "table7", ("sgpr", *ROWS[:-1])),
             "cifar": self.ways("table3", "table3", ROWS[:-1]),
+            "untransformed": self.untransformed(),
             "fourier": self.fourier(),
             "affine": self.affine(),
             "table5": self.table5(),

@@ -32,6 +32,23 @@ class Long(Sampled):
             body.append(line)
         return self.table(["width", "steps", *(f"{name} †" for name in SETS.values())], body)
 
+    def untransformed(self) -> str:
+        """CIFAR-10 without transformations, by start, prior and number of steps."""
+        batches = self.tables.get("table3-none", [])
+        if not batches:
+            return NOT_RUN
+        said_of = self.expected["table3"]["rows"]["none"]["accuracy"]
+        body = [["the paper", "not stated", *(f"{value:.2f}" for value in said_of)]]
+        for tag in dict.fromkeys(batch["tag"] for batch in batches):
+            mine = [batch for batch in batches if batch["tag"] == tag]
+            line = [tag, f"{mine[0]['training']['steps']:,}"]
+            for name in self.expected["table3"]["sets"]:
+                runs = [r for batch in mine for r in batch["runs"] if r["set"] == name]
+                bound = f"{mean(r['elbo'] for r in runs):.3f}"
+                line.append(f"{said([r['accuracy'] for r in runs], '.2f')}; {bound}")
+            body.append(line)
+        return self.table(["no transformation", "steps", *self.expected["table3"]["sets"]], body)
+
     def steps(self, table: str) -> int:
         """Steps of the runs of a table."""
         found: int = self.tables[table][0]["training"]["steps"]

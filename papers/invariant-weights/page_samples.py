@@ -95,7 +95,7 @@ class Sampled(Widths):
 
     def identified(self) -> str:
         """Tasks whose labels say how far f may be averaged: the best width, and the learned one."""
-        batches = self.tables.get("identified", [])
+        batches = self.tables.get("identified-finer") or self.tables.get("identified", [])
         if not batches:
             return NOT_RUN
         body = []

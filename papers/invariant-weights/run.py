@@ -8,7 +8,7 @@ without ``--again``.
     python papers/invariant-weights/run.py --table 1 --data DATA --seeds 0 1 2   # and Table 4
     python papers/invariant-weights/run.py --table 2 3 5 6                       # and Table 7
     python papers/invariant-weights/run.py --part crossed continued --seeds 0 1  # beside Table 5
-    python papers/invariant-weights/run.py --part random samples identified --seeds 0 1 2
+    python papers/invariant-weights/run.py --part random samples identified-finer --seeds 0 1 2
     python papers/invariant-weights/run.py --part long --seeds 0 1 2   # Tables 2, 5: 30,000 steps
     python papers/invariant-weights/run.py --part blurred --seeds 0 1 2   # Tables 1, 4 and 6
     python papers/invariant-weights/run.py --part ablation point augerino small sgpr deeper toy
@@ -45,7 +45,7 @@ EXTRA = {
     "crossed": fixed_widths,
     "continued": continued,
     "samples": best_by_samples,
-    "identified": identified,
+    "identified-finer": identified,
     "edges": edges,
     "deeper": deeper,
     "sgpr": sparse_gp,

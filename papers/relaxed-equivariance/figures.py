@@ -125,7 +125,7 @@ def _layer(index: int) -> str:
 
 def _save(figure: Any, path: Path) -> Path:  # noqa: ANN401 - a matplotlib figure
     figure.tight_layout()
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=180)
     plt.close(figure)
     return path
 

@@ -102,7 +102,7 @@ def goals(runs: Sequence[Row], goal: Row, table: Table, verdict: Verdict) -> str
     limit = goal["orbit_variance"]
     body = [
         line(
-            f"orbit variance ratio{text}",
+            f"orbit variance ratio{text} †",
             f"{limit} or lower",
             ".3f",
             lambda run, n=n: run[f"orbit_variance_refine_{n}"]["ratio"],
@@ -198,8 +198,9 @@ def planted(runs: Sequence[Row], goal: Row, table: Table, verdict: Verdict) -> s
             holds = verdict(part["off"] <= goal["colour_ends"])
             lines.setdefault((run["task"], name, said), []).append((found, holds))
         for name, part in run.get("sprites", {}).items():
+            seen = " †" if name == "heart" else ""
             for said, found, holds in sprite_lines(name, part, goal, verdict):
-                lines.setdefault((run["task"], f"{name}s", said), []).append((found, holds))
+                lines.setdefault((run["task"], f"{name}s{seen}", said), []).append((found, holds))
     body = []
     for key, found in lines.items():
         holds = verdict(all(said == verdict(True) for _, said in found))

@@ -142,6 +142,10 @@ def test_what_is_not_an_energy_is_refused():
         audit_energies(lambda atoms: (0.0, np.zeros((1, 3))), several)
     with pytest.raises(ValueError, match="group"):
         audit_energies(springs, several, "c4")
+    for cell in (np.eye(2), np.ones(3)):
+        skewed = [Atoms(np.ones((2, 3)), cell)] * 2
+        with pytest.raises(ValueError, match=r"structures: expected a cell \(3, 3\)"):
+            audit_energies(lambda atoms: 0.0, skewed)
     x = torch.randn(4, 3, 3, dtype=F64)
     both = lambda x: (x.sum((1, 2)), x[..., :2])  # noqa: E731
     with pytest.raises(ValueError, match=r"output: expected vectors \(N, ..., 3\)"):

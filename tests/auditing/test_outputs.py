@@ -287,10 +287,35 @@ def test_overlaps_against_counting_pixels():
 
 def test_matching_uses_every_box_once():
     one = torch.tensor([[0.0, 0, 10, 10]])
-    assert match_boxes(one, one.repeat(3, 1)) == (0.5, 1.0)  # 2 x 1 of 4
-    assert match_boxes(one[:0], one[:0]) == (1.0, 1.0)
-    assert match_boxes(one, one[:0]) == (0.0, 0.0)
-    assert match_boxes(one, one + 20) == (0.0, 0.0)
+    assert match_boxes(one, one.repeat(3, 1)) == {"matched": 0.5, "overlap": 1.0}  # 2 x 1 of 4
+    assert match_boxes(one[:0], one[:0]) == {"matched": 1.0, "overlap": 1.0}
+    assert match_boxes(one, one[:0]) == {"matched": 0.0, "overlap": 0.0}
+    assert match_boxes(one, one + 20) == {"matched": 0.0, "overlap": 0.0}
+
+
+def test_boxes_of_the_same_place_are_paired_by_their_labels():
+    """Two classes at one place, in another order; a third that changes its class."""
+    a = torch.tensor([[0.0, 0, 10, 10, 1], [0, 0, 10, 10, 2], [50, 50, 60, 60, 3]])
+    b = torch.tensor([[0.0, 0, 10, 9, 2], [0, 0, 10, 9, 1], [50, 50, 60, 60, 4]])
+    found = match_boxes(a, b)
+    assert found == pytest.approx({"matched": 1.0, "overlap": 2.8 / 3, "agreement": 2 / 3})
+
+
+def test_classes_of_boxes_that_change_in_a_mirror():
+    """Planted: the class is whether a block stands left of the middle."""
+
+    def named(x):
+        return [one | {"labels": (one["boxes"][:, 0] < 12).long()} for one in detect(x)]
+
+    found = quick(named, blobs(), "flip_x").measures
+    assert (found["matched"].mean, found["agreement"].mean) == (1, 0)
+    upside_down = quick(named, blobs(), "flip_y").measures
+    assert (upside_down["matched"].mean, upside_down["agreement"].mean) == (1, 1)
+    with pytest.raises(ValueError, match=r"one label for each box, got labels of shape \(1,\)"):
+        quick(lambda x: [one | {"labels": [0]} for one in detect(x)], blobs(), "c4")
+    some = lambda x: [*detect(x)[:-1], named(x)[-1]]  # noqa: E731
+    with pytest.raises(ValueError, match="labels for all examples, or for none"):
+        quick(some, blobs(), "c4")
 
 
 def test_sequences_by_edit_distance():
@@ -338,6 +363,8 @@ def test_several_outputs_by_name():
     assert quick(both, x, "c4", "classes:logits").agreement == direct.agreement
     listed = lambda x: (x.flatten(1)[:, :3], x * 2)  # noqa: E731
     assert quick(listed, x, "c4", "1:map").measures["relative_error"].mean < 1e-12
+    assert quick(both, x, "c4", "heat").output == "map"  # a name alone: its kind is found
+    assert quick(both, x, "c4", "classes").agreement == direct.agreement
     with pytest.raises(ValueError, match="output: expected an output among classes, heat"):
         quick(both, x, "c4", "boxes_of:map")
 
@@ -346,8 +373,8 @@ def test_what_cannot_be_told_is_asked():
     x = pictures()
     with pytest.raises(ValueError, match="say what it is: output= one of 'embedding'"):
         quick(lambda x: x.flatten(2), x, "c4")
-    with pytest.raises(ValueError, match="output: expected one of 'logits'"):
-        quick(lambda x: x, x, "c4", "picture")
+    with pytest.raises(ValueError, match=r"output: expected a kind: logits, .*got 'real'"):
+        quick(lambda x: x, x, "c4", "real")
     with pytest.raises(ValueError, match=r"a dense map \(N, C, H, W\)"):
         quick(lambda x: x.flatten(1), x, "c4", "map")
     with pytest.raises(ValueError, match="same outputs when called twice"):

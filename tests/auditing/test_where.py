@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from symmetries.actions import Action, ImageAction
+from symmetries.actions import Action, ImageAction, SequenceAction
 from symmetries.auditing import audit_model, layer_equivariance
 from symmetries.auditing.contributions import layer_contributions
 from symmetries.auditing.lie import lie_derivative
@@ -295,3 +295,54 @@ def test_what_has_no_known_law_is_not_ranked():
     net = nn.Sequential(nn.Linear(5, 5), nn.ReLU(), nn.Flatten(), nn.Linear(60, 2))
     x = torch.rand(4, 3, 4, 5)
     assert set(layer_contributions(net, x, Roll())) == {"3"}
+
+
+class Reader(nn.Module):
+    """Reads items by an LSTM; everything else takes them one by one, or their mean."""
+
+    def __init__(self, batch_first):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.read = nn.Linear(3, 4), nn.LSTM(4, 5, batch_first=batch_first)
+        self.act, self.last = nn.Tanh(), nn.Linear(5, 2)
+        self.batch_first = batch_first
+
+    def forward(self, x):
+        h = self.act(self.first(x))
+        output, _ = self.read(h if self.batch_first else h.transpose(0, 1))
+        return self.last((output if self.batch_first else output.transpose(0, 1)).mean(1))
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_a_recurrent_layer_gives_a_tuple_and_is_named(batch_first):
+    """Under reversal it alone breaks the symmetry, so it adds the whole error of the output."""
+    model, x = Reader(batch_first).double(), torch.randn(6, 7, 3, dtype=F64)
+    action = SequenceAction(Flip("x"))
+    rows = {row.name: row for row in layer_equivariance(model, x, action)}
+    with torch.no_grad():
+        read = nn.LSTM.forward
+        hidden = model.act(model.first(x))
+        layer = nn.LSTM(4, 5, batch_first=True).double()
+        layer.load_state_dict(model.read.state_dict())
+        plain, turned = read(layer, hidden)[0], read(layer, hidden.flip(1))[0]
+    expected = float((turned - plain.flip(1)).norm() / plain.norm())
+    assert rows["read"].law == "equivariance"
+    assert rows["read"].error == pytest.approx(expected, rel=1e-9)
+    assert rows["act"].error < 1e-12
+    if batch_first:
+        added = layer_contributions(model, x, action)
+        few = x[[0, 1, 3, 4]]
+        whole = float(((model(few.flip(1)) - model(few)).norm() / model(few).norm()).detach())
+        assert added["read"][0] == pytest.approx(whole, rel=1e-9)
+        assert max(value for name, (value, _) in added.items() if name != "read") < 1e-12
+
+
+def test_an_audit_has_the_lie_derivative_of_outputs_and_of_every_layer():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(72, 3))
+    x = torch.rand(5, 1, 8, 8)
+    found = audit_model(net, x, "rotation", steps=2, samples=2, progress=False)
+    assert [row.name for row in found.lie] == ["", "0", "1", "2", "3"]
+    alone = {row.name: row for row in lie_derivative(net, x, "rotation", layers=["1"])}
+    assert found.lie[2] == alone["1"]
+    assert found.lie[0].error.mean == pytest.approx(found.lie[4].error.mean)

@@ -1,6 +1,7 @@
 """Scores of made-up answers are those that are computed by hand, and silent errors are counted."""
 
 import math
+import time
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,8 @@ from benchmarks.planted.reading import centred_density, centres, shortest_interv
 from benchmarks.planted.records import FoundRow, Results, Row
 from benchmarks.planted.score import score_cell, score_parameter, table
 from benchmarks.planted.truth import BINS, CANNOT, FINITE
+
+from symmetries.training.pruning import call_hooks
 
 WIDE = math.radians(60)
 
@@ -221,6 +224,25 @@ def test_processes_fit_cells_side_by_side(tmp_path):
         "rotation-classifier", cells, "digest", tmp_path / "b.json", "cpu", None, 0.01, 2
     )
     assert left.rows == ()
+
+
+def test_a_cell_that_runs_out_of_time_ends_by_itself_and_is_left_to_the_next_run(monkeypatch):
+    trained = []
+
+    def fit(question):
+        for done in range(5):
+            call_hooks(done, {"loss": 0.0})
+            trained.append(done)
+        return Answer((Found("rotation", "partial", 108.0),))
+
+    monkeypatch.setattr(run, "method", lambda name: fit)
+    job = ("orbit-quick", small_cell("letters/rotation-wide/rotation/"), "cpu", None, 0)
+    monkeypatch.setattr(run, "_ended", [0.1])
+    assert run._fitted_in_time(job, time.time() + run.READING - 1) is None
+    assert trained == []
+    assert run._fitted_in_time(job, time.time() + run.READING + 60).status == "answered"
+    assert trained == [*range(5)]
+    assert run._fitted_in_time(job, time.time() - 1) is None  # not begun
 
 
 def test_files_of_one_method_are_joined_and_rows_keep_their_runs():

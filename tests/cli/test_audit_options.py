@@ -71,9 +71,12 @@ def test_examples_mean_what_they_say(run, tmp_path, colours, recwarn):
         (["--normalize", "0.5/0"], "normalize: expected imagenet or mean/std"),
         (["--channels", "gbr"], "channels: expected one of"),
         (["--fit", "squash"], "fit: expected one of"),
+        (["--fit", "crop"], "fit: expected a size to fit images into, got 'crop' without one"),
         (["--group", "rotation", "--range", "rotation=400"], "range: expected for rotation"),
         (["--group", "hflip"], "did you mean flip_x"),
-        (["--output", "boxes-or-so"], "output: expected one of"),
+        (["--output", "boxes-or-so"], "output: expected a kind: logits, probabilities, embedding"),
+        (["--output", "embeding"], "did you mean embedding?"),
+        (["--output", "0:squares"], "output: expected one of"),
     ],
 )
 def test_bad_options_are_named(run, colours, options, message, recwarn):

@@ -1,8 +1,7 @@
-"""``symmetries watch``: a folder that grows, names on standard input, kills, exit codes."""
+"""``symmetries watch``: a folder that grows, names on standard input, exit codes."""
 
 import json
 import os
-import signal
 
 import numpy as np
 import pytest
@@ -85,51 +84,6 @@ def test_another_reference_or_folder_is_refused(run, tmp_path, corners):
     assert refused.exit_code == 4
     assert [p.name for p in (tmp_path / "mine").iterdir()] == ["letter.tex"]
     assert run(*words, "--alpha", "0.05", "--overwrite").exit_code == 0
-
-
-def test_a_killed_watch_goes_on_to_the_same_numbers(run, spawn_watch, tmp_path, corners):
-    corners(0, 150)
-    words = ["watch", "reference.npz", "camera", "--out"]
-    assert run(*words, "whole").exit_code == 0
-    for place in (3, 9, 14):
-        code = spawn_watch([*words, f"out{place}"], place)
-        assert code == -signal.SIGKILL
-        assert run(*words, f"out{place}").exit_code == 0
-        ours, theirs = (
-            WatchResult.load(tmp_path / name / "watch.json") for name in (f"out{place}", "whole")
-        )
-        assert (ours.pictures, ours.evidence) == (theirs.pictures, theirs.evidence)
-
-
-@pytest.fixture
-def spawn_watch():
-    """Run a command in a fork that is killed before its rename or exchange number ``place``."""
-
-    def start(words, place):
-        process = os.fork()
-        if process:
-            return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-        from typer.testing import CliRunner
-
-        from symmetries.cli import app, replacing
-
-        seen = []
-
-        def counted(real):
-            def call(*arguments, **options):
-                seen.append(1)
-                if len(seen) == place:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return real(*arguments, **options)
-
-            return call
-
-        os.rename, os.replace = counted(os.rename), counted(os.replace)
-        replacing.exchange = counted(replacing.exchange)
-        CliRunner().invoke(app, words)
-        os._exit(0)
-
-    return start
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,9 @@
 """Downloads, against a server on loopback that can misbehave."""
 
 import hashlib
+import os
+import shutil
+import signal
 import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -8,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from symmetries.data import download, mnist
-from symmetries.data.remote import REMOTE, RemoteFile, fetch
+from symmetries.data.remote import REMOTE, RemoteFile, _partial_folder, fetch
 
 from .conftest import write_mnist
 
@@ -108,6 +111,28 @@ def test_a_damaged_file_is_fetched_again_and_kept_on_failure(server, tmp_path):
     assert target.read_bytes() == b"damaged"
     fetch(remote(server, "good"), tmp_path)
     assert target.read_bytes() == BODY
+
+
+def test_a_killed_download_leaves_nothing_for_ever(server, tmp_path, monkeypatch):
+    """Killed just before the file gets its name: the next download removes what is left."""
+    process = os.fork()
+    if process == 0:
+        monkeypatch.setattr(os, "replace", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        monkeypatch.setattr(shutil, "move", os.replace)
+        fetch(remote(server, "good"), tmp_path)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == -signal.SIGKILL
+    assert not (tmp_path / "set" / "file.bin").exists()
+    assert fetch(remote(server, "good"), tmp_path).read_bytes() == BODY
+    assert [path.name for path in (tmp_path / "set").iterdir()] == ["file.bin"]
+
+
+def test_a_download_of_another_process_stays(server, tmp_path):
+    target = tmp_path / "set" / "file.bin"
+    with _partial_folder(target) as theirs:
+        fetch(remote(server, "good"), tmp_path)
+        assert theirs.exists()
+    assert not theirs.exists()
 
 
 def test_a_whole_set_by_name(server, tmp_path, monkeypatch):

@@ -48,9 +48,20 @@ def test_names(text, expected):
     assert repr(parse_group(group_name(group))) == repr(group)
 
 
-@pytest.mark.parametrize("text", ["turn", "c", "c4x", "t3z", "d-1", "4", "rotation,colours"])
+@pytest.mark.parametrize("text", ["c", "c4x", "t3z", "d-1", "4", "rotation,nothing"])
 def test_unknown_names_say_what_is_known(text):
     with pytest.raises(ValueError, match=r"group: expected names among .*shear.*hue.*se2.*c4.*got"):
+        parse_group(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [("hflip", "flip_x"), ("flip", "flip_x"), ("vflip", "flip_y"), ("color", "colour"),
+     ("rotation,colours", "colour"), ("rot90", "c4"), ("rotatoin", "rotation")],
+)  # fmt: skip
+def test_names_that_others_use_are_answered_in_a_few_words(text, meant):
+    message = rf"^group: expected the name of a group, got .*; did you mean {meant}\?$"
+    with pytest.raises(ValueError, match=message):
         parse_group(text)
 
 

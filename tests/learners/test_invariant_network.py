@@ -1,6 +1,7 @@
 """The evidence of averaged networks against slow oracles, and widths that are known."""
 
 import copy
+import json
 import math
 
 import pytest
@@ -296,6 +297,44 @@ def test_an_interrupted_search_goes_on_with_its_candidates(tmp_path, monkeypatch
     other = evenly_averaged(module, steps=3, every=2, search=3, prior_precision=2.0)
     search_widths(other, x, y, out=tmp_path, resume=True, **RUN)
     assert len(asked) > 3, "values of other settings were used"
+
+
+def tiny_search(group="rotation", fill=0.0):
+    """A learner whose search takes a moment, and its images and labels."""
+    torch.manual_seed(0)
+    config = InvariantNetworkConfig(samples=2).replace(
+        steps=1, batch_size=8, search=2, every=1, curvature_rows=4
+    )
+    module = nn.Sequential(nn.Flatten(), nn.Linear(36, 2))
+    learner = InvariantNetwork(module, ImageAction(Affine2(group), fill=fill), SHAPE, config)
+    return learner, pictures(8).float(), torch.arange(8) % 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda found: [1],
+        lambda found: {**found, "values": {key: ["NaN", 0.0] for key in found["values"]}},
+        lambda found: {**found, "values": None},
+        lambda found: {**found, "identity": {**found["identity"], "code": "of another version"}},
+        lambda found: {**found, "identity": {**found["identity"], "threads": 99}},
+    ],
+)
+def test_a_forged_or_foreign_search_is_not_used(tmp_path, change):
+    learner, x, y = tiny_search()
+    whole = search_widths(learner, x, y, out=tmp_path, **RUN)
+    file = tmp_path / search.NAME
+    found = json.loads(file.read_text())
+    found["values"] = {key: [1e9, 0.0] for key in found["values"]}
+    file.write_text(json.dumps(change(found)))
+    assert search_widths(learner, x, y, out=tmp_path, resume=True, **RUN) == whole
+
+
+def test_a_search_of_another_group_or_background_is_not_used(tmp_path):
+    for group, fill in (("rotation", 0.0), ("rotation", 0.9), ("shear", 0.9)):
+        learner, x, y = tiny_search(group, fill)
+        whole = search_widths(learner, x, y, **RUN)
+        assert search_widths(learner, x, y, out=tmp_path, resume=True, **RUN) == whole
 
 
 def test_some_examples_stand_for_all_of_them():

@@ -1,12 +1,18 @@
-"""Coloured backgrounds: networks see one value, pictures keep theirs."""
+"""Backgrounds: of colours networks see one value, and of noise nothing; pictures keep theirs."""
 
 import pytest
 import torch
 from tests.learners.test_orbit_posterior import fitted, hooks, small
 
-from symmetries.learners.orbit_posterior import OrbitPosterior
-from symmetries.learners.orbit_posterior.frames import channel_offsets
+from symmetries.actions.images import ImageAction
+from symmetries.groups.se2 import SE2
+from symmetries.learners.orbit_posterior import OrbitPosterior, Views
+from symmetries.learners.orbit_posterior.chart import Chart
+from symmetries.learners.orbit_posterior.fitting import shrunk
+from symmetries.learners.orbit_posterior.frames import channel_offsets, find_frame
+from symmetries.learners.orbit_posterior.numbers import picture_numbers
 from symmetries.learners.orbit_posterior.versions import moved_as_given
+from symmetries.learners.orbit_posterior.views import View
 
 GROUND = torch.tensor([0.2, 0.5, 0.8])[:, None, None]
 INK = torch.tensor([0.9, 0.1, 0.2])[:, None, None]
@@ -43,3 +49,47 @@ def test_moved_pictures_keep_their_background():
     turned = moved_as_given(model, torch.full((4, 1), 0.7), x)
     corners = turned[..., (0, 0, -1, -1), (0, -1, 0, -1)]
     torch.testing.assert_close(corners, GROUND[:, 0].expand_as(corners), atol=1e-5, rtol=0)
+
+
+def noisy(pictures, amount=0.04, seed=7):
+    noise = torch.randn(pictures.shape, generator=torch.Generator().manual_seed(seed))
+    return (0.95 - 0.8 * pictures + amount * noise).clamp(0, 1)
+
+
+@pytest.mark.parametrize("side", [24, 32, 48])
+def test_noise_is_no_content_at_any_scale(side):
+    plain, wanted = shrunk(hooks(300, 60, side=side), 24), 0.95
+    frame = find_frame(shrunk(noisy(hooks(300, 60, side=side)), 24), wanted)
+    assert frame.plain
+    assert abs(frame.radius - find_frame(plain, 0.0).radius) < 0.1
+
+
+def test_paper_of_uneven_brightness_is_one_background_and_colours_of_their_own_are_none():
+    generator = torch.Generator().manual_seed(3)
+    ink = hooks(300, 60)
+    paper = 0.9 + 0.02 * torch.randn(300, 1, 1, 1, generator=generator)
+    frame = find_frame((paper * (1 - 0.8 * ink)).clamp(0, 1), 0.9)
+    assert frame.plain
+    assert abs(frame.radius - find_frame(ink, 0.0).radius) < 0.1
+    grounds, colours = torch.rand(2, 300, 1, 1, 1, generator=generator)
+    assert not find_frame(grounds + (colours - grounds) * ink, 0.5).plain
+
+
+def test_noise_does_not_show_how_its_frame_was_moved():
+    pictures = noisy(hooks(200, 60))
+    frame = find_frame(pictures, 0.95)
+    chart = Chart(SE2(), 36)
+    view = View(ImageAction(SE2()), chart, (1, 16, 16), frame, Views(noise=0.0), 0.0, 1.0)
+    paper = noisy(torch.zeros(64, 1, 16, 16), seed=8)
+    moves = chart.draw(torch.rand(64, 3, generator=torch.Generator().manual_seed(9)))
+    assert view(paper, moves, picture_numbers(0, paper)).abs().max() < 1e-6
+    shown = view(pictures[:64], moves, picture_numbers(0, paper))
+    assert bool((shown.abs().amax((1, 2, 3)) > 0.1).all())  # content is still seen
+
+
+def test_few_pictures_are_cut_into_more_folds(monkeypatch):
+    monkeypatch.setattr("symmetries.learners.orbit_posterior.model.fit_folds", lambda *_: None)
+    for count, folds, share in ((350, 4, 2 / 3), (1600, 2, 1 / 2)):
+        model = OrbitPosterior("rotation", (1, 16, 16), small(folds=None))
+        model.fit(hooks(count, 60))
+        assert (model.fold_count, model.smaller_share) == (folds, share)

@@ -67,7 +67,8 @@ def test_canonical_pictures_of_stretched_content_differ_by_a_turn_only():
 @pytest.mark.parametrize(
     ("names", "plain", "level"),
     [
-        (("rotation",), True, None),
+        (("rotation",), True, "place"),
+        (("rotation",), False, None),
         (("rotation", "shift_x", "shift_y"), True, "place"),
         (("rotation", "shift_x", "shift_y"), False, None),
         (("rotation", "zoom"), True, "size"),
@@ -117,7 +118,7 @@ def test_views_are_as_sharp_whatever_the_stretch(stretch):
 def test_moves_reach_as_far_as_like_contents_differ_and_not_much_further():
     chart = Chart(Affine2("zoom", "shift_x", "shift_y"), 72)
     planted = {"zoom": 0.15, "shift_x": 0.15, "shift_y": 0.15}
-    first, most = reach_of_content(letters(28, planted, 400, "hearts"), chart, 0.0)
+    first, most = reach_of_content(letters(28, planted, 400, "hearts"), chart)
     for name in ("shift_x", "shift_y"):
         assert 0.28 < first[name] <= most[name] < 0.45
     assert 0.2 <= first["zoom"] <= most["zoom"]

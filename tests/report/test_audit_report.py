@@ -59,3 +59,16 @@ def test_a_wrong_force_is_not_hidden_by_a_right_energy():
     assert result.measures["energy_error"].mean == 0
     assert verdict(result).startswith("No: outputs do not move as they should (error of the forces")
     assert "[eV/Å]" in verdict(result)
+
+
+def test_what_resampling_hides_cannot_be_told():
+    """Noise is blurred by small turns: predictions change, by the turn or by resampling."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 4))
+    result = audit_model(net, X, "rotation", range="rotation=5", gradients=False, progress=False)
+    assert result.agreement.mean < 0.99
+    assert verdict(result).startswith("Cannot be told: outputs change by")
+    assert f"{100 * (1 - result.agreement.mean):.1f} % of the predictions change" in verdict(result)
+    steady = audit_model(lambda x: net(x) + torch.tensor([9.0, 0, 0, 0]), X, "rotation",
+                         range="rotation=5", gradients=False, progress=False)  # fmt: skip
+    assert verdict(steady).startswith("Yes, within the error of resampling")

@@ -68,6 +68,14 @@ def test_every_example_comes_once_per_epoch():
     assert not torch.equal(row[0], row[1])
 
 
+def test_the_order_of_several_epochs_at_once_is_that_of_each():
+    for examples, batch in ((3, 8), (10, 4), (700, 256)):
+        one, many = (Order(examples, batch, seed=3) for _ in "ab")
+        many.epochs = 5
+        for step in range(40):
+            assert torch.equal(one.indices(step), many.indices(step))
+
+
 def test_batch_larger_than_the_data():
     order = Order(examples=3, batch_size=8, seed=0)
     row = torch.cat([order.indices(step) for step in range(3)]).view(8, 3)

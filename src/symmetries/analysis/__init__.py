@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from symmetries.analysis.orbits import neighbour_distance as neighbour_distance
     from symmetries.analysis.orbits import orbit as orbit
     from symmetries.analysis.orbits import study_orbits as study_orbits
+    from symmetries.analysis.prescribing import prescribe as prescribe
     from symmetries.analysis.watching import watch as watch
+    from symmetries.analysis.wrapping import wrap as wrap
 
 __all__, __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -25,7 +25,7 @@ from symmetries.analysis.settings import choose_device, choose_preset
 from symmetries.analysis.stored_models import Loaded, load_classifier, unfit
 from symmetries.auditing import audit_model
 from symmetries.auditing.answers import CLASSIFIERS
-from symmetries.auditing.models import PROBE, Model
+from symmetries.auditing.models import PROBE, Model, model_device
 from symmetries.auditing.run import Output
 from symmetries.data import ImageSet
 from symmetries.data.pictures import Fit
@@ -109,8 +109,8 @@ def audit(
         range: how far a continuous group goes, "rotation=10,shift=2px", in degrees, pixels and
             factors; its bounds by default. The result records it.
         output: what the model gives: "logits", "probabilities", "embedding", "map", "boxes",
-            "points", "scalar", "vector", "energy", "sequence" or "ctc", "NAME:KIND" for one of
-            several outputs, or how it moves; None to find out. See
+            "points", "scalar", "vector", "energy", "sequence" or "ctc", "NAME" or "NAME:KIND"
+            for one of several outputs, or how it moves; None to find out. See
             :func:`symmetries.auditing.audit_model`.
         inputs: of an ONNX file with several: the others by name, "scale=1,sr=16000" or a mapping.
         fast: measure outputs only.
@@ -264,9 +264,10 @@ def measure_invariance(
     }
     if model.kind in CLASSIFIERS:
         options["output"] = "logits"  # probabilities are logarithms by now
-    x = subject.images.images.to(subject.device)
-    y = subject.images.labels
-    data = x if y is None else (x, y.to(subject.device))
+    x, y = subject.images.images, subject.images.labels
+    if model_device(model.call, x).type != subject.device.type:  # a function without parameters
+        x = x.to(subject.device)
+    data = x if y is None else (x, y.to(x.device))
     try:
         found = audit_model(model.call, data, action, seed=seed, over=over, **(options | measures))
     except AssertionError as error:  # an exported program that takes only so many images

@@ -52,6 +52,9 @@ def make_preprocessing(
     mean, std = (None, None) if normalize is None else parse_normalisation(normalize)
     if channels is not None:
         check_choice(channels, CHANNELS, "channels")
+    if size is None and fit != "stretch":
+        remedy = "give the size that the model takes: --resize 224 (size=)"
+        raise invalid("fit", "a size to fit images into", f"{fit!r} without one", remedy)
     order = cast("Literal['rgb', 'bgr']", channels or "rgb")
     how = cast("Literal['stretch', 'crop', 'pad']", fit)
     return Preprocessing(size=size, fit=how, channels=order, mean=mean, std=std)

@@ -2,20 +2,16 @@
 
 import math
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from symmetries._validation.checks import check_images, wrong_type
+from symmetries.analysis.arriving import AT_ONCE
 from symmetries.analysis.inputs import Readable, read_images
 from symmetries.analysis.provenance import Call, Info, data_summary
-from symmetries.data.pictures import SUFFIXES, read_picture
 from symmetries.monitoring import Watcher
 from symmetries.results import ChangedParameter, DataSummary, WatchResult
-
-AT_ONCE = 50  # pictures between two looks
 
 
 def watch(
@@ -126,17 +122,3 @@ def prometheus(result: WatchResult) -> str:
         labels = f'{{change="{result.name}",parameter="{part.name}",unit="{part.unit}"}}'
         lines.append(f"symmetries_watch_amount{labels} {part.amount:.6g}")
     return "\n".join(lines) + "\n"
-
-
-def new_files(folder: Path, after: tuple[int, str] | None) -> list[tuple[int, str]]:
-    """Time of change (ns) and name of the pictures in a folder that came after a position."""
-    files = [p for p in folder.iterdir() if p.suffix.lower() in SUFFIXES and p.is_file()]
-    found = sorted((p.stat().st_mtime_ns, p.name) for p in files if not p.name.startswith("."))
-    return [one for one in found if after is None or one > after]
-
-
-def picture_tensor(path: Path, size: tuple[int, int] | None, channels: int) -> Tensor:
-    """A picture (1, C, H, W) from 0 to 1."""
-    picture = read_picture(path, size).convert("L" if channels == 1 else "RGB")
-    values = torch.from_numpy(np.asarray(picture, np.float32) / 255)
-    return values[None, None] if channels == 1 else values.movedim(-1, 0)[None]

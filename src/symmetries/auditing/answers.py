@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from symmetries.auditing.models import (
 )
 
 CLASSIFIERS = ("logits", "probabilities")
+KINDS = ("embedding", "map", "boxes", "points", "scalar", "vector", "energy", "sequence", "ctc")
 OF_PROBABILITIES = (
     "the model gives probabilities: their logarithms are taken for its logits, and the sizes of "
     "logit errors, margins and saliency are those of log-probabilities"
@@ -228,12 +230,14 @@ def split_output(output: Any) -> tuple[str | None, Any]:  # noqa: ANN401 - text 
     """Name and kind from "boxes", "heatmap:map" or "heatmap"; anything else is a kind of one's own.
 
     Example:
-        >>> split_output("boxes"), split_output("heatmap:map"), split_output("1:logits")
-        ((None, 'boxes'), ('heatmap', 'map'), ('1', 'logits'))
+        >>> split_output("boxes"), split_output("heatmap:map"), split_output("heatmap")
+        ((None, 'boxes'), ('heatmap', 'map'), ('heatmap', None))
     """
     if not isinstance(output, str):
         return None, output
     name, _, kind = output.rpartition(":")
+    if not name and kind not in (*CLASSIFIERS, *KINDS):
+        name, kind = kind, ""
     return (name or None), (kind or None)
 
 
@@ -244,11 +248,17 @@ def pick(output: Any, name: str) -> Any:  # noqa: ANN401 - whatever a model retu
             return output[name]
         if isinstance(output, tuple | list):
             return output[int(name)]
+        if isinstance(output, Tensor | np.ndarray):  # their attributes are no outputs
+            raise KeyError(name)
         return getattr(output, name)
     except (KeyError, IndexError, ValueError, AttributeError):
-        known = ", ".join(output_names(output)) or type(output).__name__
-        expected = f"an output among {known}"
-        raise invalid("output", expected, repr(name), "write NAME:kind") from None
+        several = output_names(output)
+        known = (*several, *CLASSIFIERS, *KINDS)
+        near = get_close_matches(name, known, 1)
+        what = f"an output among {', '.join(several)}, or " if several else ""
+        remedy = f"did you mean {near[0]}?" if near else "write NAME, KIND or NAME:KIND"
+        expected = f"{what}a kind: {', '.join((*CLASSIFIERS, *KINDS))}"
+        raise invalid("output", expected, repr(name), remedy) from None
 
 
 def are_probabilities(output: Tensor) -> bool:

@@ -1,5 +1,6 @@
 """Boxes of detectors: mapped back by a group of the plane, and matched."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -13,11 +14,12 @@ SAME = 0.5  # intersection over union from which on two boxes are the same
 
 
 def read_boxes(output: Any, count: int) -> list[Tensor]:  # noqa: ANN401 - what a detector gives
-    """Boxes (K, >= 4) of each example as x1, y1, x2, y2 in pixels, y down.
+    """Boxes (K, 4) of each example as x1, y1, x2, y2 in pixels, y down; (K, 5) with class numbers.
 
     Args:
-        output: a list of mappings with "boxes", as of torchvision; a list of arrays; or one tensor
-            (N, K, >= 4), whose rows of zeros do not count.
+        output: a list of mappings with "boxes" and, if classes count, "labels", as of torchvision;
+            a list of arrays (K, >= 4); or one tensor (N, K, >= 4), whose rows of zeros do not
+            count. Further columns of arrays are not read.
         count: number of examples N.
     """
     remedy = "give boxes (x1, y1, x2, y2) in pixels: a list of N arrays (K, 4), or (N, K, 4)"
@@ -26,11 +28,21 @@ def read_boxes(output: Any, count: int) -> list[Tensor]:  # noqa: ANN401 - what 
         raise invalid("model", f"boxes of {count} examples", got, remedy)
     found = []
     for one in output:
-        boxes = one["boxes"] if isinstance(one, dict) and "boxes" in one else one
-        boxes = torch.as_tensor(boxes).detach().double().cpu()
+        known = one if isinstance(one, Mapping) and "boxes" in one else {"boxes": one}
+        boxes = torch.as_tensor(known["boxes"]).detach().double().cpu()
         if boxes.ndim != 2 or boxes.shape[1] < 4:
             raise invalid("model", "boxes (K, 4)", f"shape {tuple(boxes.shape)}", remedy)
-        found.append(boxes[boxes[:, :4].abs().sum(1) > 0][:, :4])
+        boxes = boxes[:, :4]
+        if "labels" in known:
+            labels = torch.as_tensor(known["labels"]).detach().double().cpu()
+            if labels.shape != boxes.shape[:1]:
+                got = f"labels of shape {tuple(labels.shape)} for {len(boxes)} boxes"
+                raise invalid("model", "one label for each box", got, "or give boxes alone")
+            boxes = torch.cat((boxes, labels[:, None]), 1)
+        found.append(boxes[boxes[:, :4].abs().sum(1) > 0])
+    if len({boxes.shape[1] for boxes in found}) > 1:
+        got = "labels for some examples only"
+        raise invalid("model", "labels for all examples, or for none", got, "add the others")
     return found
 
 
@@ -51,7 +63,7 @@ def from_plane(points: Tensor, size: tuple[int, int]) -> Tensor:
 
 
 def map_boxes(action: Action, element: Any, boxes: Tensor, size: tuple[int, int]) -> Tensor:  # noqa: ANN401
-    """Boxes (K, 4) moved by one element: the boxes around their moved corners.
+    """Boxes (K, >= 4) moved by one element: the boxes around their moved corners.
 
     Exact for quarter turns, flips, shifts and scalings; by other angles boxes become larger.
     """
@@ -60,7 +72,7 @@ def map_boxes(action: Action, element: Any, boxes: Tensor, size: tuple[int, int]
     corners = boxes[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(1, -1, 2)
     moved = PointAction(action.group)(element, to_plane(corners, size))
     corners = from_plane(moved, size).reshape(-1, 4, 2)
-    return torch.cat((corners.amin(1), corners.amax(1)), 1)
+    return torch.cat((corners.amin(1), corners.amax(1), boxes[:, 4:]), 1)
 
 
 def overlaps(a: Tensor, b: Tensor) -> Tensor:
@@ -77,28 +89,29 @@ def overlaps(a: Tensor, b: Tensor) -> Tensor:
     return inner / (area_a[:, None] + area_b[None] - inner).clamp_min(1e-12)
 
 
-def match_boxes(a: Tensor, b: Tensor) -> tuple[float, float]:
-    """Share of boxes that have a partner, and mean overlap of the pairs; each box is used once.
+def match_boxes(a: Tensor, b: Tensor) -> dict[str, float]:
+    """How well boxes (A, 4) or (A, 5) with labels fit others; each box is used once.
 
-    The share is 2 pairs / (A + B), 1 if there are no boxes at all; pairs are made from the largest
-    overlap on, down to 0.5. The overlap without any pair is 0, or 1 if there are no boxes.
+    Pairs overlap by at least 0.5 and are made from the largest overlap on, those with the same
+    label first. "matched" is 2 pairs / (A + B), "overlap" the mean of the pairs, and "agreement",
+    if there are labels, counts the pairs with the same label only. Without any pair they are 0, or
+    1 if there are no boxes.
     """
-    if len(a) + len(b) == 0:
-        return 1.0, 1.0
+    names = ("matched", "overlap") + ("agreement",) * (a.shape[1] > 4)
     if len(a) == 0 or len(b) == 0:
-        return 0.0, 0.0
-    left = overlaps(a, b)
+        return dict.fromkeys(names, float(len(a) + len(b) == 0))
+    overlap = overlaps(a[:, :4], b[:, :4])
+    same = (a[:, None, 4:] == b[None, :, 4:]).all(-1)
+    left = torch.where(overlap >= SAME, overlap + same, -1.0)
     pairs = []
-    while True:
-        best = int(left.argmax())
-        row, column = divmod(best, left.shape[1])
-        value = float(left[row, column])
-        if value < SAME:
-            break
-        pairs.append(value)
+    while float(left.max()) > 0:
+        row, column = divmod(int(left.argmax()), left.shape[1])
+        pairs.append((float(overlap[row, column]), bool(same[row, column])))
         left[row], left[:, column] = -1.0, -1.0
-    mean = sum(pairs) / len(pairs) if pairs else 0.0
-    return 2 * len(pairs) / (len(a) + len(b)), mean
+    both = (len(a) + len(b)) / 2
+    mean = sum(value for value, _ in pairs) / max(1, len(pairs))
+    values = (len(pairs) / both, mean, sum(equal for _, equal in pairs) / both)
+    return dict(zip(names, values, strict=False))
 
 
 def kept_in_frame(boxes: Tensor, action: Action, element: Any, size: tuple[int, int]) -> Tensor:  # noqa: ANN401

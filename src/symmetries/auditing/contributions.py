@@ -20,7 +20,15 @@ from symmetries.actions.images import ImageAction
 from symmetries.actions.signals import SignalAction
 from symmetries.auditing.answers import named_modules, plain
 from symmetries.auditing.elements import Moves, half_widths, make_moves, resolve_action
-from symmetries.auditing.layer_laws import Act, chosen_law, layer_laws, stays, undo
+from symmetries.auditing.layer_laws import (
+    Act,
+    chosen_law,
+    layer_laws,
+    main_tensor,
+    stays,
+    undo,
+    with_main,
+)
 from symmetries.auditing.lie import is_smooth, one_parameter
 from symmetries.auditing.models import model_device, untouched
 from symmetries.groups.base import Group
@@ -232,7 +240,7 @@ def _recorded(
             kept = tuple(
                 one.clone() if row else None for one, row in zip(inputs, rows, strict=True)
             )
-            found.setdefault(name, []).append((kept, output))
+            found.setdefault(name, []).append((kept, main_tensor(output)))
 
         return hook
 
@@ -263,18 +271,17 @@ def _outputs(
     def back(act: Act, h: Tensor) -> Tensor:
         return undo(act, moves)(element, h)
 
-    def conjugate(law: _CallLaws, inputs: list[Any], _: Tensor) -> Tensor:
+    def conjugate(law: _CallLaws, inputs: list[Any], _: Any) -> Any:  # noqa: ANN401
         moved = [move(act, z) for act, z in zip(law.inputs, inputs, strict=True)]
-        return back(law.output, layer.forward(*moved))
+        output = layer.forward(*moved)
+        return with_main(output, back(law.output, main_tensor(output)))
 
-    def before(law: _CallLaws, inputs: list[Any], _: Tensor) -> Tensor:
+    def before(law: _CallLaws, inputs: list[Any], _: Any) -> Any:  # noqa: ANN401
         pairs = zip(law.inputs, inputs, strict=True)
-        trips = [z if act is None else back(act, move(act, z)) for act, z in pairs]
-        output: Tensor = layer.forward(*trips)
-        return output
+        return layer.forward(*(z if act is None else back(act, move(act, z)) for act, z in pairs))
 
-    def behind(law: _CallLaws, _: list[Any], h: Tensor) -> Tensor:
-        return back(law.output, move(law.output, h))
+    def behind(law: _CallLaws, _: list[Any], output: Any) -> Any:  # noqa: ANN401
+        return with_main(output, back(law.output, move(law.output, main_tensor(output))))
 
     outputs = []
     for change in (conjugate, before, behind):
@@ -290,7 +297,7 @@ def _outputs(
 def _changed(
     layer: nn.Module,
     laws: Sequence[_CallLaws],
-    change: Callable[[_CallLaws, list[Any], Tensor], Tensor],
+    change: Callable[[_CallLaws, list[Any], Any], Any],
 ) -> Iterator[None]:
     """A layer whose output is ``change(law, inputs, output)``, call by call."""
     waiting: list[list[Any]] = []
@@ -300,7 +307,7 @@ def _changed(
         waiting.append([one.clone() if isinstance(one, Tensor) else one for one in inputs])
 
     def after(_layer: nn.Module, _inputs: tuple[Any, ...], output: Any) -> Any:  # noqa: ANN401
-        law = next(calls, None) if _moves(output) else None
+        law = next(calls, None) if _moves(main_tensor(output)) else None
         inputs = waiting.pop()
         return output if law is None else change(law, inputs, output)
 

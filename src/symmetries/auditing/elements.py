@@ -174,7 +174,7 @@ def positions_only(action: Action, element: Any) -> tuple[Action | None, Any]:  
 def _usual_action(group: object, x: Tensor) -> Action:
     if not isinstance(group, Group):
         raise wrong_type("group", "a Group or an Action", group, "try Cyclic(4)")
-    if isinstance(group, Signal):
+    if isinstance(group, Signal) and x.ndim != 4:
         return SignalAction(group)
     if isinstance(group, Permutation):
         if x.ndim > 2 and x.shape[1] == x.shape[2] == group.n:

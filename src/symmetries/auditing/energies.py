@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -89,8 +90,8 @@ def audit_energies(
                 worst[name + suffix] = max(worst.get(name + suffix, 0.0), float(values.max()))
     measures = {}
     for name in (n for n in rows if not n.endswith(" alone")):
-        one = estimate(torch.tensor(rows[name]), level=level, least=0.0)
-        alone = float(torch.tensor(rows[name + " alone"]).mean())
+        one = estimate(torch.tensor(rows[name], dtype=torch.float64), level=level, least=0.0)
+        alone = sum(rows[name + " alone"]) / len(rows[name + " alone"])
         measures[name] = one.model_copy(update={"discretisation": alone})
     some = resolve_action(group, torch.zeros(1, 1, 3)).group
     shown = {n: text.format(*units) for n, text in MEASURES.items() if n in measures}
@@ -204,7 +205,11 @@ def _answer(
     moved.positions = positions.numpy().copy()
     cell = getattr(structure, "cell", None)
     if cell is not None:
-        rows = torch.as_tensor([[float(v) for v in row] for row in cell], dtype=torch.float64)
+        rows = torch.as_tensor(np.asarray(cell), dtype=torch.float64)
+        if rows.shape != (3, 3) or not hasattr(moved, "set_cell"):
+            got = f"cell of shape {tuple(rows.shape)} of a {type(structure).__name__}"
+            remedy = "give structures such as ase.Atoms, or without a cell"
+            raise invalid("structures", "a cell (3, 3) with vectors as rows, set_cell", got, remedy)
         moved.set_cell((rows @ linear.mT).numpy(), scale_atoms=False)
     found = model(moved)
     energy, forces = found if isinstance(found, tuple) else (found, None)

@@ -1,6 +1,6 @@
 """All measures of each example, in one pass over the data."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +43,6 @@ def examine(
     closely: Tensor | None = None,
     batch_size: int = 256,
     round_trip: bool = True,
-    watch: Callable[[Iterable[int]], Iterable[int]] = iter,
 ) -> dict[str, Tensor]:
     """Return every measure of every example, averaged over the elements.
 
@@ -57,7 +56,6 @@ def examine(
         batch_size: number of examples at once.
         round_trip: whether to measure g^-1 (g x) as well as g x, which shows the effect of
             resampling alone.
-        watch: wraps the loop over the batches, for a progress bar.
 
     Returns:
         Tensors on the CPU, (N,): "label", "predicted", "accuracy", "accuracy_moved", "agreement",
@@ -69,7 +67,7 @@ def examine(
     mask = torch.ones(len(x), dtype=torch.bool) if closely is None else closely
     rows: list[dict[str, Tensor]] = []
     with untouched(model):
-        for start in watch(range(0, len(x), batch_size)):
+        for start in range(0, len(x), batch_size):
             stop = start + batch_size
             batch = x[start:stop].to(device)
             target = None if y is None else y[start:stop].to(device)
@@ -124,20 +122,20 @@ class _Outputs:
         self.moved_to.append(logits.argmax(1))
         self.add(self.sums, logits, slice(None), "")
         change = (margin(logits, self.leading) - self.margin).abs()
-        _add(self.sums, MARGIN_CHANGE, change)
+        add(self.sums, MARGIN_CHANGE, change)
 
     def add(
         self, sums: dict[str, Tensor], logits: Tensor, rows: "slice | Tensor", suffix: str
     ) -> None:
         """Add what logits of some of the examples say."""
         if self.target is not None:
-            _add(sums, MOVED + suffix, self.correct(logits, rows))
+            add(sums, MOVED + suffix, self.correct(logits, rows))
             if suffix:  # the same examples as they are, to compare with
-                _add(sums, STILL, self.correct(self.logits[rows], rows))
+                add(sums, STILL, self.correct(self.logits[rows], rows))
         same = logits.argmax(1) == self.logits[rows].argmax(1)
-        _add(sums, AGREEMENT + suffix, same.to(logits.dtype))
+        add(sums, AGREEMENT + suffix, same.to(logits.dtype))
         for name, error in OUTPUT_ERRORS.items():
-            _add(sums, name + suffix, error(self.logits[rows], logits))
+            add(sums, name + suffix, error(self.logits[rows], logits))
 
     def correct(self, logits: Tensor, rows: "slice | Tensor") -> Tensor:
         if self.target is None:
@@ -229,12 +227,13 @@ class _Maps:
 
     def compare(self, sums: dict[str, Tensor], other: "_Maps", suffix: str) -> None:
         """Add similarities of these maps to others."""
-        _add(sums, SIMILARITY + suffix, map_similarity(self.main, other.main))
+        add(sums, SIMILARITY + suffix, map_similarity(self.main, other.main))
         if self.by_threshold:
             pairs = zip(self.by_threshold, other.by_threshold, strict=True)
             similar = torch.stack([map_similarity(a, b) for a, b in pairs], 1)
-            _add(sums, CURVE + suffix, similar)
+            add(sums, CURVE + suffix, similar)
 
 
-def _add(sums: dict[str, Tensor], name: str, values: Tensor) -> None:
+def add(sums: dict[str, Tensor], name: str, values: Tensor) -> None:
+    """Add values to the sum of a name, or begin it."""
     sums[name] = sums[name] + values if name in sums else values

@@ -1,5 +1,6 @@
 """Data as users have it, for audits: tensors, arrays, image sets and data loaders."""
 
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,6 +28,48 @@ class LabelledImages(Protocol):
 
 Inputs = Tensor | NDArray[Any] | LabelledImages | DataLoader[Any]
 Labelled = tuple[Tensor | NDArray[Any], Tensor | NDArray[Any]] | LabelledImages | DataLoader[Any]
+
+
+class Upcoming:
+    """Rows of inputs on a device; while a GPU computes, the next ones are copied there.
+
+    Rows in the host's memory are copied by another thread, through pinned memory, on a stream of
+    its own. The next rows are taken to be as many as those that were asked for last.
+
+    Args:
+        x: (N, ...).
+        device: where rows go.
+
+    Example:
+        >>> Upcoming(torch.arange(5.0), torch.device("cpu"))(1, 3).tolist()
+        [1.0, 2.0]
+    """
+
+    def __init__(self, x: Tensor, device: torch.device) -> None:
+        self.x, self.device = x, device
+        self._ahead: dict[tuple[int, int], Future[tuple[Tensor, torch.cuda.Event]]] = {}
+        self._pool: ThreadPoolExecutor | None = None
+        if device.type == "cuda" and not x.is_cuda:
+            self._pool, self._side = ThreadPoolExecutor(1), torch.cuda.Stream(device)
+
+    def __call__(self, start: int, stop: int) -> Tensor:
+        """Rows start, ..., stop - 1."""
+        if self._pool is None:
+            return self.x[start:stop].to(self.device)
+        copy = self._pool.submit
+        found = self._ahead.pop((start, stop), None) or copy(self._copied, start, stop)
+        then = (stop, min(2 * stop - start, len(self.x)))
+        self._ahead = {then: copy(self._copied, *then)} if stop < len(self.x) else {}
+        rows, arrived = found.result()
+        now = torch.cuda.current_stream(self.device)
+        now.wait_event(arrived)
+        rows.record_stream(now)
+        return rows
+
+    def _copied(self, start: int, stop: int) -> tuple[Tensor, torch.cuda.Event]:
+        with torch.cuda.stream(self._side):
+            rows = self.x[start:stop].pin_memory().to(self.device, non_blocking=True)
+            return rows, self._side.record_event()
 
 
 def _parts(data: Any) -> Any:  # noqa: ANN401 - whatever the user gives

@@ -94,6 +94,24 @@ def undo(act: Act, moves: Moves) -> Act:
     return lambda element, h: act(moves.inverse(element), h)
 
 
+def main_tensor(output: Any) -> Any:  # noqa: ANN401 - whatever a layer gives
+    """What is measured of a layer's output: it, or the first of a tuple, such as of an LSTM.
+
+    Example:
+        >>> main_tensor((torch.zeros(2, 3), (None, None))).shape
+        torch.Size([2, 3])
+    """
+    return main_tensor(output[0]) if isinstance(output, tuple) and output else output
+
+
+def with_main(output: Any, tensor: Tensor) -> Any:  # noqa: ANN401
+    """The output of a layer with another main tensor."""
+    if not isinstance(output, tuple):
+        return tensor
+    parts = (with_main(output[0], tensor), *output[1:])
+    return type(output)(*parts) if hasattr(output, "_fields") else parts
+
+
 def _grid(tokens: Tensor) -> tuple[int, int] | None:
     """Side of the square of patches, and number of tokens in front of it; None if there is none.
 

@@ -12,7 +12,7 @@ from symmetries.actions.base import Action
 from symmetries.auditing.answers import named_modules
 from symmetries.auditing.elements import Moves, make_moves
 from symmetries.auditing.inputs import Inputs, inputs_of
-from symmetries.auditing.layer_laws import Act, chosen_law, layer_laws, undo
+from symmetries.auditing.layer_laws import Act, chosen_law, layer_laws, main_tensor, undo
 from symmetries.auditing.models import check_examples, model_device, untouched
 from symmetries.groups.base import Group
 from symmetries.results import LayerError
@@ -44,8 +44,8 @@ def layer_equivariance(
         model: the model.
         x: (N, ...); a tensor, an array, an ``ImageSet`` or a ``DataLoader``.
         group: a group, its name, or an action.
-        layers: names; by default every layer without children that returns one tensor, and those
-            that say how far they are relaxed.
+        layers: names; by default every layer without children that returns a tensor, or a tuple
+            whose first is one (LSTM), and those that say how far they are relaxed.
         actions: for some names, how an element acts on that layer's output,
             ``act(element, output)``, for representations other than the trivial one.
         identity: whether the identity of a finite group counts.
@@ -74,7 +74,7 @@ def layer_equivariance(
     moves = make_moves(
         group, x, identity=identity, samples=samples, half_width=half_width, seed=seed
     )
-    chosen = _choose(model, layers)
+    chosen = choose_layers(model, layers)
     sums: dict[str, dict[str, list[Tensor]]] = {}
     shapes: dict[str, torch.Size] = {}
     device = model_device(model, x)
@@ -100,7 +100,8 @@ def layer_equivariance(
     )
 
 
-def _choose(model: nn.Module, layers: Sequence[str] | None) -> dict[str, nn.Module]:
+def choose_layers(model: nn.Module, layers: Sequence[str] | None) -> dict[str, nn.Module]:
+    """Layers by name; None is every layer without children, and those that are relaxed."""
     every = named_modules(model)
     if layers is None:
         whole = {n: m for n, m in every.items() if not list(m.children()) or _says(m)}
@@ -128,8 +129,11 @@ def layer_outputs(
     found: dict[str, Tensor] = {}
 
     def keep(name: str) -> Callable[[nn.Module, Any, Any], None]:
-        def hook(_module: nn.Module, _inputs: Any, output: Any) -> None:  # noqa: ANN401
+        def hook(module: nn.Module, _inputs: Any, output: Any) -> None:  # noqa: ANN401
+            output = main_tensor(output)
             if isinstance(output, Tensor) and output.is_floating_point() and output.ndim >= 2:
+                if output.ndim == 3 and getattr(module, "batch_first", True) is False:
+                    output = output.transpose(0, 1)  # of recurrent layers: time first
                 found[name] = output.detach().clone()  # a later layer may work in place
 
         return hook

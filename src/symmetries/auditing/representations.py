@@ -16,13 +16,13 @@ from symmetries.actions.items import PermutationAction
 from symmetries.actions.nodes import linear_part
 from symmetries.actions.points import PointAction
 from symmetries.actions.volumes import VolumeAction
+from symmetries.auditing.answers import KINDS
 from symmetries.auditing.boxes import kept_in_frame, map_boxes, match_boxes, read_boxes
 from symmetries.auditing.elements import Moves
 from symmetries.auditing.energies import energy_errors, read_energies
 from symmetries.auditing.keypoints import point_errors, points_alone
 from symmetries.auditing.sequences import read_sequences, sequence_errors
 
-KINDS = ("embedding", "map", "boxes", "points", "scalar", "vector", "energy", "sequence", "ctc")
 INNER = 0.8  # share of the side of a map that is not called border
 Errors = dict[str, Tensor]
 
@@ -53,7 +53,8 @@ def representation(kind: str | Action | Callable[[Any, Tensor], Tensor]) -> Repr
     - "vector": turns with the linear part of the group; error in its units, and relative;
     - "points": positions, in pixels over images, that move along; distance in their units;
     - "map": moves like an image; relative error, inside and near borders, agreement by pixel;
-    - "boxes": mapped back and matched; share of boxes with a partner, their overlap;
+    - "boxes": mapped back and matched; share of boxes with a partner, their overlap, and share
+      with a partner of the same class where there are labels;
     - "sequence", "ctc": stays; edit distance, and share of equal ones.
 
     Args:
@@ -239,7 +240,7 @@ def _compare_boxes(moves: Moves, element: Any, still: Any, moved: Any, x: Tensor
         raise _no_law("boxes in images", moves)
     size = (x.shape[-2], x.shape[-1])
     back = moves.inverse(element)
-    shares, means = [], []
+    found = []
     for i, (a, b) in enumerate(zip(still, moved, strict=True)):
         rows = torch.tensor([i])
         g, inverse = (moves.some(one, rows.to(x.device)) for one in (element, back))
@@ -247,17 +248,14 @@ def _compare_boxes(moves: Moves, element: Any, still: Any, moved: Any, x: Tensor
                       for part in (g, inverse))  # fmt: skip
         kept = kept_in_frame(a, moves.action, g, size)
         returned = kept_in_frame(map_boxes(moves.action, inverse, b, size), moves.action, g, size)
-        share, mean = match_boxes(kept, returned)
-        shares.append(share)
-        means.append(mean)
-    return _box_errors(shares, means)
+        found.append(match_boxes(kept, returned))
+    return _stacked(found)
 
 
 def _boxes_alone(moves: Moves, element: Any, still: Any, again: Any, x: Tensor) -> Errors:  # noqa: ANN401
-    found = [match_boxes(a, b) for a, b in zip(still, again, strict=True)]
-    return _box_errors([one[0] for one in found], [one[1] for one in found])
+    return _stacked([match_boxes(a, b) for a, b in zip(still, again, strict=True)])
 
 
-def _box_errors(shares: list[float], means: list[float]) -> Errors:
-    values = {"matched": shares, "overlap": means}
-    return {name: torch.tensor(v, dtype=torch.float64) for name, v in values.items()}
+def _stacked(rows: list[dict[str, float]]) -> Errors:
+    values = {name: [row[name] for row in rows] for name in rows[0]}
+    return {name: torch.tensor(column, dtype=torch.float64) for name, column in values.items()}

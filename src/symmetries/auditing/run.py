@@ -1,7 +1,7 @@
 """All measures of invariance of a classifier in one call."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,8 +18,8 @@ from symmetries.actions.signals import SignalAction
 from symmetries.auditing.answers import OF_ARRAYS, read_logits, taking_tensors
 from symmetries.auditing.contributions import with_contributions
 from symmetries.auditing.elements import Moves, make_moves, resolve_action
-from symmetries.auditing.examine import PREDICTED, examine
-from symmetries.auditing.inputs import Inputs, Labelled, labelled_inputs
+from symmetries.auditing.examine import PREDICTED, examine, joined
+from symmetries.auditing.inputs import Inputs, Labelled, Upcoming, labelled_inputs
 from symmetries.auditing.layers import layer_equivariance
 from symmetries.auditing.lie import is_smooth, law_is_usual, lie_derivative
 from symmetries.auditing.models import (
@@ -27,6 +27,7 @@ from symmetries.auditing.models import (
     check_answers,
     check_callable,
     check_examples,
+    model_device,
     untouched,
 )
 from symmetries.auditing.run_outputs import (
@@ -55,13 +56,8 @@ WORSE_THAN_GUESSING = (
 )
 DIRECTIONS = 'vectors are read as directions (x right, y up); "points" are positions in pixels'
 ONE_THING = "outputs of the first examples are all the same: agreement on them says little"
-LIE_EXAMPLES = 64
+LIE_EXAMPLES, LIE_LAYER_EXAMPLES = 64, 8
 LAYER_EXAMPLES = 256  # enough for the table of layers, whose rows are ratios of large sums
-
-
-def in_one_piece(part: Part, count: int) -> dict[str, Tensor]:
-    """Evaluate all examples at once."""
-    return part(0, count)
 
 
 def audit_model(
@@ -81,7 +77,7 @@ def audit_model(
     gradients: bool = True,
     local: bool = True,
     closely: int | None = None,
-    over: Over = in_one_piece,
+    over: Over | None = None,
     level: float = 0.95,
     batch_size: int = 256,
     seed: int = 0,
@@ -106,9 +102,9 @@ def audit_model(
         group: a group or its name ("c4"), or an action: for data that groups do not usually act on,
             and for images whose background is not black, ``ImageAction(group, fill=1.0)``.
         output: what the model gives: "logits", "probabilities", "embedding", "map", "boxes",
-            "points", "scalar", "vector", "energy", "sequence" or "ctc"; "NAME:KIND" for one of
-            several outputs, by key, attribute or number; or how it moves, an action or a function
-            act(element, output). None to find out. See
+            "points", "scalar", "vector", "energy", "sequence" or "ctc"; "NAME" or "NAME:KIND"
+            for one of several outputs, by key, attribute or number; or how it moves, an action or
+            a function act(element, output). None to find out. See
             :func:`~symmetries.auditing.representations.representation`; other kinds than the first
             two have their measures in ``measures``.
         range: how far the parameters of a continuous group go, "rotation=10,shift=2px" in degrees,
@@ -122,11 +118,12 @@ def audit_model(
             of factors): one number, or one for each parameter.
         layers: names of layers for the table; all by default, () for none.
         gradients: False for a model without gradients; SI and sensitivity are then left out.
-        local: whether to measure the Lie derivative of the outputs under a continuous group, too.
+        local: whether to measure the Lie derivative of outputs and layers under a continuous group.
         closely: number of examples, spread over the data, for saliency, sensitivity and the effect
             of resampling alone; all by default.
         over: how to process the examples, ``over(part, N)`` with ``part(start, stop)`` returning
-            the numbers of some examples: in parts, with resumption, on several machines, ...
+            the numbers of some examples: with resumption, on several machines, ...; batch by batch
+            by default.
         level: level of the confidence intervals (normal approximation).
         batch_size: number of examples at once.
         seed: random seed of all samples.
@@ -155,6 +152,7 @@ def audit_model(
         ("progress", progress),
     ):
         check_flag(flag, name)
+    check_whole(batch_size, "batch_size")
     check_callable(model)
     x, y = labelled_inputs(data, model)
     check_finite(x, "x")
@@ -172,11 +170,14 @@ def audit_model(
     model, law, kind = choose_law(model, x, output, images)
     about: dict[str, Any] = {"output": kind}
     gradients = gradients and not arrays and x.is_floating_point()
+    over = over or partial(_in_batches, size=batch_size, shown=progress)
+    rows_of = Upcoming(x, model_device(model, x))
     if law is not None:
 
         def part(start: int, stop: int) -> dict[str, Tensor]:
             some = moves.rows(start, stop)
-            return examine_outputs(model, x[start:stop], some, law, chosen[start:stop], batch_size)
+            batch = rows_of(start, stop)
+            return examine_outputs(model, batch, some, law, chosen[start:stop], batch_size)
 
         found = summarise_outputs(over(part, len(x)), level)
         about |= {"measures": found, "saliency_similarity": None, "sensitivity": None}
@@ -193,14 +194,13 @@ def audit_model(
         part = partial(
             _classifier_part,
             model,
-            x,
+            rows_of,
             y,
             moves,
             look if gradients else None,
             chosen,
             batch_size=batch_size,
             seed=seed,
-            watch=partial(_bar, shown=progress),
         )
         values = over(part, len(x))
         about |= summarise(values, level)
@@ -225,6 +225,12 @@ def audit_model(
     if local and is_smooth(action.group) and law_is_usual(about["output"]):
         few = x[spread_mask(len(x), LIE_EXAMPLES).to(x.device)]
         about["lie"] = lie_derivative(model, few, action, batch_size=batch_size, level=level)
+        names = [row.name for row in rows if row.law in ("equivariance", "invariance")]
+        if names:
+            more = lie_derivative(
+                model, few[:LIE_LAYER_EXAMPLES], action, layers=names, level=level
+            )
+            about["lie"] += tuple(row for row in more if row.name)
     return AuditResult(
         group=_name(action.group),
         elements=len(moves),
@@ -242,7 +248,7 @@ def audit_model(
 
 def _classifier_part(
     model: Model,
-    x: Tensor,
+    rows_of: Callable[[int, int], Tensor],
     y: Tensor | None,
     moves: Moves,
     look: Saliency | None,
@@ -252,20 +258,19 @@ def _classifier_part(
     *,
     batch_size: int,
     seed: int,
-    watch: Callable[[Iterable[int]], Iterable[int]],
 ) -> dict[str, Tensor]:
     """Every measure of examples start, ..., stop - 1 of a classifier."""
+    x = rows_of(start, stop)
     found = examine(
         model,
-        x[start:stop],
+        x,
         None if y is None else y[start:stop],
         moves.rows(start, stop),
         look,
         closely=chosen[start:stop],
         batch_size=batch_size,
-        watch=watch,
     )
-    some = x[start:stop][chosen[start:stop].to(x.device)]
+    some = x[chosen[start:stop].to(x.device)]
     if look is not None and len(some):
         sigma = largest_singular_value(model, some, batch_size=batch_size, seed=seed)
         found["sensitivity"] = sigma.cpu()
@@ -326,11 +331,9 @@ def _name(group: Group[Any]) -> str:
         return repr(group)
 
 
-def _bar(batches: Iterable[int], shown: bool) -> Iterable[int]:
-    return track(
-        list(batches),
-        "audit",
-        console=Console(stderr=True),
-        disable=not shown,
-        transient=True,
-    )
+def _in_batches(part: Part, count: int, size: int, shown: bool) -> dict[str, Tensor]:
+    """Evaluate all examples batch by batch, with a bar."""
+    console = Console(stderr=True)
+    starts = [*range(0, count, size)]
+    bar = track(starts, "audit", console=console, disable=not shown, transient=True)
+    return joined([part(start, min(start + size, count)) for start in bar])

@@ -1,4 +1,4 @@
-"""``symmetries audit``: is a classifier really invariant?"""
+"""``symmetries audit``: is a model really invariant?"""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -41,10 +41,10 @@ def audit(
         str | None,
         typer.Option(
             "--output",
-            metavar="[NAME:]KIND",
-            help="Kind of the model's output, if it cannot be recognised: logits, probabilities, "
-            "embedding, map, boxes, points, scalar, vector, energy, sequence or ctc; NAME selects "
-            "one of several.",
+            metavar="NAME[:KIND]",
+            help="NAME of the model's output, if there are several, and its kind, if it cannot be "
+            "recognised; or KIND alone: logits, probabilities, embedding, map, boxes, points, "
+            "scalar, vector, energy, sequence or ctc.",
         ),
     ] = None,
     inputs: Annotated[
@@ -121,7 +121,7 @@ def audit(
     machine: options.Machine,
     reading: options.Reading,
 ) -> None:
-    """Measure how invariant a classifier is: its outputs, where it looks, layer by layer.
+    """Measure how invariant a model is: its outputs, where it looks, layer by layer.
 
     Writes audit.json and report.html.
 

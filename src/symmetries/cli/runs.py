@@ -74,9 +74,14 @@ class Run:
         with owned(self.out), self.checkpoints, target as partial:
             yield partial
 
+    @property
+    def seconds(self) -> float:
+        """Seconds since the start."""
+        return round(time.perf_counter() - self.started, 3)
+
     def info(self) -> RunInfo:
         """Return the provenance that is stored in the result."""
-        return run_info(self.command, self.seed, self.place, time.perf_counter() - self.started)
+        return run_info(self.command, self.seed, self.place, self.seconds)
 
     def training(self) -> dict[str, Any]:
         """Return the arguments of every training: checkpoints, devices, precision, progress bar."""

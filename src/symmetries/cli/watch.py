@@ -1,7 +1,5 @@
 """``symmetries watch``: whether a stream of pictures has changed, how, and since when."""
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,12 +11,11 @@ from symmetries.cli.errors import CHANGED, OutputError
 from symmetries.cli.shown import escape, write_json
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from symmetries.monitoring import Watcher
-    from symmetries.results import WatchResult
+    from symmetries.results import RunInfo, WatchResult
 
 STATE = "state"  # the folder of the watcher, in the output
+WRITE_EVERY = 1000  # pictures of a folder or of data, which a killed run reads again
 
 
 @options.unbundled
@@ -45,11 +42,17 @@ def watch(
     """Watch pictures for a change: rotation, shift, zoom, hue, value, blur, or none of these.
 
     Run it again to go on with what has come since: the output folder keeps the state. Writes
-    watch.json, watch.prom (for Prometheus) and state/, all in one step; --json prints a line for
-    every 50 pictures. Exit code 6 says that the stream has changed.
+    watch.json, watch.prom (for Prometheus) and state/, all in one step, after every 1,000 pictures
+    and at the end; --json prints a line for every 50 pictures. Exit code 6 says that the stream has
+    changed.
 
     [dim]Example:[/] symmetries watch reference/ camera-3/ --out out/camera-3
     """
+    import torch
+
+    from symmetries import __version__
+    from symmetries._utils.provenance import threads
+    from symmetries.analysis.arriving import arriving
     from symmetries.analysis.inputs import read_images
     from symmetries.analysis.provenance import data_summary
     from symmetries.analysis.watching import describe, sentence
@@ -61,24 +64,41 @@ def watch(
     machine = options.Machine(seed=seed, device="cpu")
     chosen = [reference, stream, *options.given(alpha=alpha, fill=fill), *reading.words()]
     run = begin("watch", chosen, output.folder("watch", stream), machine, output)
+    how = reading_arguments(reading)
     with owned(run.out):
-        images = read_images(reference, **reading_arguments(reading))
+        images = read_images(reference, **how)
         summary = data_summary(images)
-        started = {"reference": summary.sha256, "alpha": alpha, "seed": seed, "stream": stream}
+        started = {
+            "reference": summary.sha256,
+            "stream": stream,
+            **{"alpha": alpha, "seed": seed, "fill": fill, "resize": reading.resize},
+            "version": f"symmetries {__version__}, torch {torch.__version__}",
+        }
         watcher = None if output.overwrite else resumed(run.out, started)
         if watcher is None:
             watcher = Watcher.fit(images.images, alpha, seed, fill)
-            watcher.position = {**started, "after": None}
-        result = describe(watcher, summary, run.info)
+            watcher.position = {**started, "threads": threads(), "after": None}
+        before = run.info()  # asking for the commit takes longer than looking at some pictures
+
+        def info() -> "RunInfo":
+            return before.model_copy(update={"time": run.seconds})
+
+        result = describe(watcher, summary, info)
         write(run.out, watcher, result)
-        for pictures, after in arriving(stream, watcher, reading):
+        written = result.pictures
+        position = watcher.position
+        for pictures, after in arriving(stream, position["after"], watcher.reader.shape, how):
             watcher.update(pictures)
-            watcher.position = {**started, "after": after}
-            result = describe(watcher, summary, run.info)
-            write(run.out, watcher, result)
+            watcher.position = {**position, "after": after}
+            result = describe(watcher, summary, info)
+            if stream == "-" or result.pictures >= written + WRITE_EVERY:
+                write(run.out, watcher, result)
+                written = result.pictures
             if output.json:
                 facts = result.model_dump(mode="json", exclude={"run", "reference"})
                 write_json(facts, indent=None)
+        if result.pictures > written:
+            write(run.out, watcher, result)
     console = Console(emoji=False, stderr=output.json, quiet=output.quiet, highlight=False)
     console.print(escape(sentence(result)), soft_wrap=True)
     if result.alarm:
@@ -87,18 +107,22 @@ def watch(
 
 def resumed(out: Path, started: dict[str, Any]) -> "Watcher | None":
     """The watcher that a run before has left; None where there is nothing."""
+    from symmetries.cli.runs import keep_threads
     from symmetries.monitoring import Watcher
+    from symmetries.training.resume import MOST_THREADS
 
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return None
     if not (out / STATE).is_dir():
         raise OutputError(f"{out}: nothing of watch is there; add --overwrite, or choose another")
     found = Watcher.load(out / STATE)
-    before = found.position if isinstance(found.position, dict) else {}
+    before = found.position or {}
     others = [name for name, value in started.items() if before.get(name) != value]
     if others:
         names = ", ".join(others)
         raise OutputError(f"{out}: of another {names}; add --overwrite to begin anew")
+    number = before.get("threads")
+    keep_threads(number if isinstance(number, int) and 0 < number <= MOST_THREADS else None)
     return found
 
 
@@ -111,36 +135,3 @@ def write(out: Path, watcher: "Watcher", result: "WatchResult") -> None:
         result.save(into / "watch.json")
         (into / "watch.prom").write_text(prometheus(result))
         watcher.save(into / STATE)
-
-
-def arriving(
-    stream: str, watcher: "Watcher", reading: options.Reading
-) -> "Iterator[tuple[Tensor, Any]]":
-    """Pictures (n, C, H, W) that came after the watcher's position, and the position after them."""
-    import torch
-
-    from symmetries.analysis.inputs import read_images
-    from symmetries.analysis.watching import AT_ONCE, new_files, picture_tensor
-    from symmetries.cli.inputs import reading_arguments
-
-    arguments, after = reading_arguments(reading), watcher.position["after"]
-    channels, size = watcher.reader.shape[0], arguments["size"]
-    if stream == "-":
-        for line in sys.stdin:
-            if line.strip():
-                yield picture_tensor(Path(line.strip()), size, channels), None
-        return
-    folder = Path(stream).expanduser()
-    if not folder.is_dir():
-        images = read_images(stream, **arguments).images
-        for start in range(after or 0, len(images), AT_ONCE):
-            part = images[start : start + AT_ONCE]
-            yield part, start + len(part)
-        return
-    files = new_files(folder, None if after is None else (after[0], after[1]))
-    for start in range(0, len(files), AT_ONCE):
-        some = files[start : start + AT_ONCE]
-        read = [picture_tensor(folder / name, size, channels) for _, name in some]
-        if any(one.shape != read[0].shape for one in read):
-            raise ValueError(f"{stream}: expected pictures of one size; resize them: --resize")
-        yield torch.cat(read), list(some[-1])

@@ -1,6 +1,12 @@
 """Download of public data files, verified by SHA-256."""
 
+import fcntl
 import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -109,8 +115,7 @@ def check_published(path: Path) -> None:
     """
     for remote in (remote for files in REMOTE.values() for remote in files):
         if Path(remote.path).name == path.name and path.stat().st_size == remote.size:
-            with path.open("rb") as stream:
-                digest = hashlib.file_digest(stream, "sha256").hexdigest()
+            digest = _sha256(path)
             if digest != remote.sha256:
                 expected = f"SHA-256 {remote.sha256[:12]}..., as published"
                 remedy = "it was changed or damaged: remove it and fetch it again"
@@ -120,7 +125,8 @@ def check_published(path: Path) -> None:
 def fetch(remote: RemoteFile, folder: str | Path, timeout: float = 30.0) -> Path:
     """Download a public file below ``folder``, unless it is there and complete.
 
-    The file appears only once it is complete and its SHA-256 matches.
+    The file appears only once it is complete and its SHA-256 matches; what a killed download left
+    is removed by the next one.
 
     Args:
         remote: the file.
@@ -131,16 +137,20 @@ def fetch(remote: RemoteFile, folder: str | Path, timeout: float = 30.0) -> Path
     import requests
 
     target = Path(folder) / remote.path
+    if target.is_file() and _sha256(target) == remote.sha256:
+        return target
     problems = []
     for url in remote.urls:
         try:
-            found = pooch.retrieve(
-                url,
-                known_hash=f"sha256:{remote.sha256}",
-                fname=target.name,
-                path=target.parent,
-                downloader=pooch.HTTPDownloader(timeout=timeout),
-            )
+            with _partial_folder(target) as partial:
+                found = pooch.retrieve(
+                    url,
+                    known_hash=f"sha256:{remote.sha256}",
+                    fname=target.name,
+                    path=partial,
+                    downloader=pooch.HTTPDownloader(timeout=timeout),
+                )
+                os.replace(found, target)
         except requests.exceptions.ConnectionError as error:
             problems.append(f"no connection to {url} ({type(error).__name__})")
         except requests.exceptions.RequestException as error:
@@ -148,10 +158,52 @@ def fetch(remote: RemoteFile, folder: str | Path, timeout: float = 30.0) -> Path
         except ValueError:
             problems.append(f"{url} sent other bytes (truncated, or not the published file)")
         else:
-            return Path(found)
+            return target
     got = "; ".join(problems)
     remedy = f"check the network and try again, or put the file at {target} by hand"
     raise OSError(str(invalid(remote.path, f"SHA-256 {remote.sha256[:12]}...", got, remedy)))
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+@contextmanager
+def _partial_folder(target: Path) -> Iterator[Path]:
+    """A hidden folder beside a file that is downloaded, locked by the kernel while it is in use.
+
+    A folder of the same kind that nobody has locked was left by a killed process, and is removed.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for left in target.parent.glob(f".{target.name}-*.part"):
+        with _locked_folder(left) as ours:
+            if ours:
+                shutil.rmtree(left, ignore_errors=True)
+    partial = Path(tempfile.mkdtemp(".part", f".{target.name}-", target.parent))
+    with _locked_folder(partial):
+        try:
+            yield partial
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+@contextmanager
+def _locked_folder(folder: Path) -> Iterator[bool]:
+    """Lock a folder, if it is there and no other process has; whether this one holds the lock."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:  # its owner has just removed it
+        yield False
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        yield False
+    else:
+        yield True
+    finally:
+        os.close(descriptor)
 
 
 def download(name: str, folder: str | Path | None = None) -> list[Path]:

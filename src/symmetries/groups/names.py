@@ -155,8 +155,11 @@ def _single(name: str, text: str) -> Group[Any]:
         return _PLAIN[name]()
     found = re.fullmatch(r"([crds])(\d{1,9})()|(t)(\d{1,9})([xy]?)", name)
     if found is None:
-        got = f"{short(name)} in {short(text)}"
-        raise invalid("group", f"names among {_known()}", got, _did_you_mean(name))
+        got = short(name) if name == text else f"{short(name)} in {short(text)}"
+        meant = _meant(name)
+        if meant:
+            raise invalid("group", "the name of a group", got, f"did you mean {meant}?")
+        raise invalid("group", f"names among {_known()}", got, "see the page of all groups")
     letter, number, axis = (part for part in found.groups() if part is not None)
     return _NUMBERED[letter](int(number), axis)
 
@@ -177,12 +180,11 @@ _ALIASES = {
 }
 
 
-def _did_you_mean(name: str) -> str:
-    """The remedy for a name that is not known."""
+def _meant(name: str) -> str | None:
+    """The name that was meant by one that is not known, if there is one like it."""
     known = (*AFFINE_NAMES, *COLOUR_NAMES, *SIGNAL_NAMES, *_PLAIN, *_ALIASES)
-    near = get_close_matches(name, known, 1, 0.7)
-    meant = _ALIASES.get(name) or (near and _ALIASES.get(near[0], near[0]))
-    return f"did you mean {meant}?" if meant else "see the page of all groups"
+    near = next(iter(get_close_matches(name, known, 1, 0.7)), name)
+    return _ALIASES.get(name) or _ALIASES.get(near, near if near in known else None)
 
 
 def _known() -> str:

@@ -130,9 +130,18 @@ class ExchangeabilityTest:
     def restore(cls, state: dict[str, Any]) -> "ExchangeabilityTest":
         """The test whose :meth:`state` this is."""
         test = cls.__new__(cls)
+        check_whole(state["number"], "number", 0, 2**53)
+        check_whole(state["seed"], "seed", 0, 2**63 - 1)
+        check_number(state["alpha"], "alpha", 1e-9, 0.5)
         test.number, test.alpha, test.seed = state["number"], state["alpha"], state["seed"]
         for name in ("counts", "start"):
             setattr(test, name, np.array(state[name], np.int64))
         for name in ("log_wealth", "run", "peak"):
             setattr(test, name, np.array(state[name], np.float64))
+        scores, bets = len(test.counts), 2 * len(POWERS)
+        shapes = [part.shape for part in (test.log_wealth, test.run, test.start, test.peak)]
+        fits = shapes == [(scores, bets)] * 3 + [(scores,)] and test.counts.ndim == 2
+        fits = fits and test.counts.min() >= 0 and np.ptp(test.counts.sum(1)) == 0
+        if not fits or (test.number == 0 and test.peak.any()):
+            raise invalid("state", "counts and wealth of a test", "others", "begin anew")
         return test

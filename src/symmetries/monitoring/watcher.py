@@ -14,7 +14,7 @@ from symmetries._validation.checks import check_images, check_number, check_whol
 from symmetries.data.background import background
 from symmetries.monitoring.eprocess import ExchangeabilityTest
 from symmetries.monitoring.moves import moves_of
-from symmetries.monitoring.naming import Change, Responses
+from symmetries.monitoring.naming import SYSTEMATIC, Change, Responses
 from symmetries.monitoring.readers import ChangeReader
 from symmetries.training.checkpoint import load_state, rebuilding, write_state
 
@@ -163,8 +163,32 @@ class Watcher:
                 meta["held_out"],
             )
             test = ExchangeabilityTest.restore(meta["test"])
-            edges = tensors["edges"].numpy()
-            return cls(reader, responses, edges, test, meta["latest"], meta["position"])
+            edges, latest = tensors["edges"].numpy(), meta["latest"]
+            _check_fit(responses, edges, test, latest, meta["position"])
+            return cls(reader, responses, edges, test, latest, meta["position"])
+
+
+def _check_fit(
+    responses: Responses,
+    edges: NDArray[np.float32],
+    test: ExchangeabilityTest,
+    latest: Any,  # noqa: ANN401 - plain data
+    position: Any,  # noqa: ANN401 - plain data
+) -> None:
+    """Raise an error if the parts of a stored state do not fit each other."""
+    k = len(responses.moves)
+    parts = (responses.centre, responses.covariance, responses.curves)
+    check_whole(responses.held_out, "held_out", 1, 2**53)
+    sizes = [(k,), (k, k), (k, responses.curves.shape[1], k)]
+    fits = [tuple(part.shape) for part in parts] == sizes
+    fits = fits and all(bool(part.isfinite().all()) for part in parts)
+    fits = fits and test.counts.shape == (k, edges.shape[1] + 1) and len(edges) == k
+    scores = torch.tensor(latest, dtype=torch.float32).reshape(-1, k)
+    fits = fits and len(scores) == len(latest) == min(KEPT, test.number)
+    fits = fits and bool(scores.isfinite().all()) and isinstance(position, dict | None)
+    torch.linalg.cholesky(responses.covariance + SYSTEMATIC**2 * torch.eye(k))
+    if not fits:
+        raise invalid("state", "parts that fit each other", "others", "begin anew")
 
 
 def _bins(scores: Tensor, edges: NDArray[np.float32]) -> NDArray[np.int64]:

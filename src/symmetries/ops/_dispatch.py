@@ -50,6 +50,7 @@ OPERATIONS = {
     "positional_features": "features of a kernel network that depend on the position",
     "position_conv": "convolutions whose filters depend on the position",
     "field_norm": "batch and instance norms of fields",
+    "group_gelu": "GELU of a group norm of channels-last features",
     # Optimisers and products.
     "adam": "Adam and its clipping for all parameters of a model",
     "triangular_adam": "Adam on and below the diagonal of triangular parameters",

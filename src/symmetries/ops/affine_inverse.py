@@ -31,8 +31,8 @@ def affine_inverse(matrix: Tensor) -> Tensor:
         [0.5, 0.0, -0.5]
     """
     inverse: Tensor
-    few = matrix.is_cpu and matrix.numel() < _FEW and matrix.dtype in _FULL
-    if few and undisturbed():
+    # An exported program, which serves any number of matrices, never asks for their number.
+    if matrix.is_cpu and undisturbed() and matrix.numel() < _FEW and matrix.dtype in _FULL:
         if matrix.requires_grad and torch.is_grad_enabled():
             inverse = _apply(matrix)  # type: ignore[no-untyped-call]
             return inverse

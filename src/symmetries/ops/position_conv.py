@@ -108,7 +108,7 @@ def position_conv2d(
 
         if gathered_conv.is_right(x, phi):
             return gathered_conv.gathered_conv2d(x, phi.flatten(1, 2), output, bias, g.padding)
-    patches = _patches(x, g)  # (positions, J, k k, N, C)
+    patches = _patches(x, g)  # (height, width, J, k, k, N, C)
     positions, taps = phi.shape[:2]
     if order == "factored":
         columns = patches.reshape(positions, taps, images * g.fields_in)
@@ -122,9 +122,10 @@ def position_conv2d(
     else:
         table = phi.reshape(-1, hidden) @ output.reshape(-1, hidden).T
         table = table.view(positions, taps, g.elements_out, g.fields_out, g.fields_in)
-        table = table.permute(0, 4, 1, 3, 2).reshape(positions, g.fields_in * taps, -1)
-        patches = patches.permute(0, 3, 4, 1, 2).reshape(positions, images, g.fields_in * taps)
-        out = (patches @ table).view(height, width, images, g.fields_out, g.elements_out)
+        table = table.permute(0, 1, 4, 3, 2).reshape(positions, taps * g.fields_in, -1)
+        # Channels stay last, as in memory: the copy reads and writes them together.
+        rows = patches.permute(0, 1, 5, 2, 3, 4, 6).reshape(positions, images, -1)
+        out = (rows @ table).view(height, width, images, g.fields_out, g.elements_out)
     return _laid_out(out.flatten(3), bias)
 
 
@@ -135,14 +136,12 @@ def _laid_out(out: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _patches(x: Tensor, g: Geometry) -> Tensor:
-    """Return the input patches (positions, J, k k, N, C) of all output positions."""
+    """Return a view of the input patches of all positions, (height, width, J, k, k, N, C)."""
     x = F.pad(x, (g.padding,) * 4).permute(2, 3, 0, 1)  # (rows, columns, N, C J)
     taken = x.unfold(0, g.kernel_size, g.stride).unfold(1, g.kernel_size, g.stride)
-    taken = taken.permute(0, 1, 4, 5, 2, 3).flatten(2, 3)  # (height, width, k k, N, channels)
-    if g.elements_in == 1:
-        return taken.flatten(0, 1)[:, None]
-    taken = taken.view(*taken.shape[:-1], g.fields_in, g.elements_in)
-    return taken.flatten(0, 1).permute(0, 4, 1, 2, 3)
+    channels = (g.fields_in, g.elements_in)
+    taken = taken.reshape(*taken.shape[:3], *channels, *taken.shape[4:])
+    return taken.permute(0, 1, 4, 5, 6, 2, 3)
 
 
 def neighbourhoods(values: Tensor, geometry: Geometry) -> Tensor:

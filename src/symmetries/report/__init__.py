@@ -9,16 +9,20 @@ from symmetries.report.generator_report import generator_page
 from symmetries.report.orbit_report import orbit_page
 from symmetries.report.page import Page, render
 from symmetries.report.plots import plot
+from symmetries.report.prescribe_report import prescribe_page
 from symmetries.report.sweep_report import sweep_page
 from symmetries.report.symmetry_report import symmetry_page
+from symmetries.report.wrap_report import wrap_page
 from symmetries.results import (
     AuditResult,
     FitResult,
     GeneratorResult,
     OrbitResult,
+    PrescribeResult,
     Result,
     SweepResult,
     SymmetryResult,
+    WrapResult,
 )
 
 __all__ = [
@@ -28,8 +32,10 @@ __all__ = [
     "orbit_page",
     "page_html",
     "plot",
+    "prescribe_page",
     "sweep_page",
     "symmetry_page",
+    "wrap_page",
 ]
 
 PAGES: dict[type[Result], Callable[[Any], Page]] = {
@@ -37,8 +43,10 @@ PAGES: dict[type[Result], Callable[[Any], Page]] = {
     FitResult: fit_page,
     GeneratorResult: generator_page,
     OrbitResult: orbit_page,
+    PrescribeResult: prescribe_page,
     SweepResult: sweep_page,
     SymmetryResult: symmetry_page,
+    WrapResult: wrap_page,
 }
 
 

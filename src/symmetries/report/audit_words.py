@@ -21,7 +21,7 @@ OUTPUTS = {
     "relative_error": "error, relative to the size of the output",
     "relative_error_inside": "the same away from the border",
     "share_at_the_border": "share of the squared error that is near the border",
-    "agreement": "same answer (of maps: by pixel, away from the border)",
+    "agreement": "same answer (maps: by pixel, inside; boxes: partners of the same class)",
     "matched": "boxes that have a partner after mapping back",
     "overlap": "overlap of the partners",
     "absolute_error": "error, in units of the output",
@@ -39,6 +39,9 @@ ALSO_CHECKED = ("relative_error", "force_error")  # beside the first measure of 
 NEED_LABELS = ("accuracy", "accuracy_moved")
 # Largest relative change of the logits for which a model is called invariant.
 INVARIANT, NEARLY = 1e-6, 0.05
+ALWAYS = 0.99  # share of predictions that stay, from which on a change within resampling is none
+WITHIN = "within the error of resampling"
+SCALE_FREE = ("cosine", "relative_error", "matched", "edit_distance")
 Row = tuple[str, str, str, str]
 
 
@@ -109,9 +112,16 @@ def verdict(result: AuditResult) -> str:
     if measure is None:
         return _output_verdict(result)
     change, alone = measure.mean, measure.discretisation or 0.0
-    if change <= max(INVARIANT, 2 * alone):
-        exactly = "exactly" if change <= INVARIANT else "within the error of resampling"
-        return f"Yes, {exactly}: the outputs stay the same when the inputs are moved."
+    if change <= INVARIANT:
+        return "Yes, exactly: the outputs stay the same when the inputs are moved."
+    if change <= 2 * alone:
+        if result.agreement is None or result.agreement.mean >= ALWAYS:
+            return f"Yes, {WITHIN}: the outputs stay the same when the inputs are moved."
+        return (
+            f"Cannot be told: outputs change by {100 * change**0.5:.2g} % of their size, and by "
+            f"{100 * alone**0.5:.2g} % when inputs are moved there and back, by resampling alone; "
+            f"{100 * (1 - result.agreement.mean):.1f} % of the predictions change."
+        )
     words = _consequence(result)
     if change <= NEARLY:
         return f"Nearly: outputs change by {100 * change**0.5:.0f} % of their size; {words}."
@@ -132,7 +142,9 @@ def _output_verdict(result: AuditResult) -> str:
             return (
                 f"No: outputs do not move as they should ({value}; resampling alone {alone:.3g})."
             )
-        exactly = "exactly" if gap <= INVARIANT else "within the error of resampling"
+        if name in SCALE_FREE and gap > NEARLY:
+            return f"Cannot be told: {value}, of which resampling alone may be {alone:.3g}."
+        exactly = "exactly" if gap <= INVARIANT else WITHIN
         words = words or f"Yes, {exactly}: outputs move as they should ({value})."
     return words
 

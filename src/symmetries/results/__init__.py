@@ -33,6 +33,13 @@ from symmetries.results.generators import (
     VectorSummary,
 )
 from symmetries.results.orbits import OrbitCurve, OrbitResult
+from symmetries.results.prescriptions import (
+    Conflict,
+    ModelCurve,
+    PrescribedMove,
+    PrescribeResult,
+    TriedMove,
+)
 from symmetries.results.provenance import DataSummary, RunInfo
 from symmetries.results.showing import ShownResult
 from symmetries.results.sweeps import SweepResult, Trial
@@ -47,17 +54,30 @@ from symmetries.results.symmetries import (
     Transformation,
 )
 from symmetries.results.watches import ChangedParameter, WatchResult
+from symmetries.results.wraps import (
+    Candidate,
+    ClassEffect,
+    Compared,
+    ExportedFile,
+    Latency,
+    WrapResult,
+)
 
 __all__ = [
     "AuditResult",
     "AugmentResult",
+    "Candidate",
     "ChangedParameter",
+    "ClassEffect",
     "ClassRow",
     "ClassSymmetries",
+    "Compared",
+    "Conflict",
     "DataSummary",
     "DriftPoint",
     "Estimate",
     "EvidenceCurve",
+    "ExportedFile",
     "FieldDefect",
     "FieldGenerator",
     "FitResult",
@@ -65,14 +85,18 @@ __all__ = [
     "GeneratorResult",
     "Histogram",
     "Invariance",
+    "Latency",
     "LayerError",
     "LayerRelaxation",
     "LieDerivative",
+    "ModelCurve",
     "OrbitCurve",
     "OrbitResult",
     "ParameterRange",
     "PlantedWidth",
     "Preprocessing",
+    "PrescribeResult",
+    "PrescribedMove",
     "Quality",
     "Record",
     "Result",
@@ -85,7 +109,9 @@ __all__ = [
     "SymmetrySummary",
     "Transformation",
     "Trial",
+    "TriedMove",
     "VectorSummary",
     "WatchResult",
     "WidthCurve",
+    "WrapResult",
 ]

@@ -93,6 +93,34 @@ class PosePictures:
 
 
 @dataclass(frozen=True)
+class WrapPictures:
+    """Examples before and after the canonicaliser.
+
+    Args:
+        labels: a name for each of the E examples.
+        frames: (E, 3, H, W, C): of the reference, moved, as the model sees it.
+    """
+
+    labels: Sequence[str]
+    frames: Pixels
+
+
+@dataclass(frozen=True)
+class EdgePictures:
+    """Examples at the edges of what is prescribed.
+
+    Args:
+        labels: a name for each of the E examples.
+        amounts: by name of the move, how far each example goes.
+        frames: by name of the move, (E, 3, H, W, C): one edge, as it is, the other edge.
+    """
+
+    labels: Sequence[str]
+    amounts: Mapping[str, Sequence[float]]
+    frames: Mapping[str, Pixels]
+
+
+@dataclass(frozen=True)
 class Bank:
     """Filters of a layer, each in several poses.
 

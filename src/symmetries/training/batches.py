@@ -8,8 +8,9 @@ those B positions.
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -22,6 +23,7 @@ from symmetries.training.step import example_seed, order_seed
 
 Batch = tuple[Tensor, ...]
 PREFETCH = 8  # number of steps that are prefetched
+AT_ONCE = 2**14  # examples whose order is brought to a GPU at once
 THREADS = 4  # prefetching threads: one alone is slower than a GPU with a small network
 
 
@@ -38,7 +40,33 @@ class Images(Protocol):
         """Labels (N,)."""
 
 
-Data = Batch | Images | Dataset[object]
+class Draws(Protocol):
+    """Source of random numbers, one row for each example."""
+
+    def rand(self, *shape: int) -> Tensor:
+        """Uniform numbers in [0, 1)."""
+
+    def randn(self, *shape: int) -> Tensor:
+        """Standard normal numbers."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Data of :func:`symmetries.training.train` whose batches a function prepares.
+
+    Args:
+        tensors: one row per example.
+        prepare: from rows of them, and a source of random numbers, to what the loss gets: tensors
+            with one row per example, each of which depends on no other. It may not read the model.
+        steps: prepared at once; what a step gets does not depend on it.
+    """
+
+    tensors: Batch
+    prepare: Callable[[Batch, Draws], Batch]
+    steps: int = 8
+
+
+Data = Batch | Images | Dataset[object] | Prepared
 
 
 class Order:
@@ -76,7 +104,9 @@ class Order:
         self.seed = seed
         self.rank = rank
         self.device = device
-        self._epochs: dict[int, Tensor] = {}
+        waits = device is not None and device.type == "cuda"
+        self.epochs = max(1, AT_ONCE // examples) if waits else 1  # whose order is made at once
+        self._orders: dict[int, Tensor] = {}
 
     def start(self, step: int) -> int:
         """Return the position, in the sequence of epochs, of this process's first example."""
@@ -84,24 +114,28 @@ class Order:
 
     def indices(self, step: int) -> Tensor:
         """Return the indices (share,) of this process's examples at a step."""
-        epoch, offset = divmod(self.start(step), self.examples)
-        piece = self._epoch(epoch)[offset : offset + self.share]
+        number, offset = divmod(self.start(step), self.epochs * self.examples)
+        piece = self._order(number)[offset : offset + self.share]
         if len(piece) == self.share:
             return piece
         pieces, missing = [piece], self.share - len(piece)
         while missing > 0:
-            epoch += 1
-            pieces.append(self._epoch(epoch)[:missing])
+            number += 1
+            pieces.append(self._order(number)[:missing])
             missing -= len(pieces[-1])
         return torch.cat(pieces)
 
-    def _epoch(self, epoch: int) -> Tensor:
-        if epoch not in self._epochs:
-            generator = torch.Generator().manual_seed(order_seed(self.seed, epoch))
-            order = torch.randperm(self.examples, generator=generator)
-            self._epochs = {key: self._epochs[key] for key in self._epochs if key == epoch - 1}
-            self._epochs[epoch] = order if self.device is None else order.to(self.device)
-        return self._epochs[epoch]
+    def _order(self, number: int) -> Tensor:
+        """The order of several epochs: each transfer of one to a GPU waits for the device."""
+        if number not in self._orders:
+            orders = []
+            for epoch in range(number * self.epochs, (number + 1) * self.epochs):
+                generator = torch.Generator().manual_seed(order_seed(self.seed, epoch))
+                orders.append(torch.randperm(self.examples, generator=generator))
+            order = torch.cat(orders)
+            self._orders = {key: self._orders[key] for key in self._orders if key == number - 1}
+            self._orders[number] = order if self.device is None else order.to(self.device)
+        return self._orders[number]
 
 
 class Batches(Protocol):

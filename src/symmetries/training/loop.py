@@ -26,6 +26,7 @@ from symmetries.training.schedule import lr_factor
 from symmetries.training.side_by_side import torch_threads
 from symmetries.training.source import count_examples, join_batches, make_batches
 from symmetries.training.step import Step, Steps
+from symmetries.training.turns import next_turn
 from symmetries.training.update import Loss, Metrics, Objective, Update
 
 if TYPE_CHECKING:
@@ -179,6 +180,7 @@ def run_loop(
                 _save(fabric, checkpoints, model, done, history, log.seconds(), skipped)
             if stop:
                 raise _interrupted(done, checkpoints)
+            next_turn()
         seconds = log.seconds() - history.seconds
         history.steps_per_second = (config.steps - first) / seconds if first < config.steps else 0.0
         history.seconds += seconds

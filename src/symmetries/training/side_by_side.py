@@ -1,5 +1,6 @@
-"""Independent trainings side by side on the cores of a CPU, each with its own random numbers."""
+"""Independent trainings side by side on cores or a GPU, each with its own random numbers."""
 
+import ctypes
 import os
 import random
 import threading
@@ -14,8 +15,10 @@ import numpy as np
 import torch
 
 from symmetries.training.interrupt import shared_stop
+from symmetries.training.turns import Turns
 
 T = TypeVar("T")
+_BLOCKING_SYNC = 4  # of the CUDA driver's flags
 FITS = 4  # that are expected side by side: on more cores each of them gets several threads
 
 
@@ -57,7 +60,10 @@ def torch_threads(number: int) -> Iterator[None]:
 
 
 def side_by_side(
-    tasks: Sequence[Callable[[], T]], at_a_time: int | None = None, threads: int | None = None
+    tasks: Sequence[Callable[[], T]],
+    at_a_time: int | None = None,
+    threads: int | None = None,
+    device: torch.device | None = None,
 ) -> list[T]:
     """Call functions that do not depend on each other, several at a time, each in a thread.
 
@@ -68,8 +74,12 @@ def side_by_side(
 
     Args:
         tasks: functions without arguments.
-        at_a_time: as many as the cores allow by default; 1 calls them in turn in this thread.
+        at_a_time: as many as the cores allow by default; 1 calls them one after the other in this
+            thread.
         threads: of each task; :func:`threads_of_a_fit` by default.
+        device: where they compute. On a GPU each has a stream of its own, as kernels of small
+            networks leave most of it idle, and their trainings take turns after every step, so that
+            no code runs while a CUDA graph is captured; with one core they run one after the other.
 
     Returns:
         Their results, in order.
@@ -79,6 +89,15 @@ def side_by_side(
         [1, 2]
     """
     threads = threads or threads_of_a_fit()
+    if device is not None and device.type == "cuda":
+        at_a_time = (len(tasks) if available_cores() > 1 else 1) if at_a_time is None else at_a_time
+        if at_a_time > 1:
+            turns, ready = Turns(), torch.cuda.current_stream(device)
+            own = [torch.cuda.Stream(device) for _ in tasks]
+            tasks = [
+                partial(turns.call, partial(_on_stream, task, stream, ready))
+                for task, stream in zip(tasks, own, strict=True)
+            ]
     number = max(1, available_cores() // threads) if at_a_time is None else at_a_time
     number = min(number, len(tasks))
     if number <= 1:
@@ -100,6 +119,39 @@ def side_by_side(
         if error is not None:
             raise error
         return [future.result() for future in futures]
+
+
+def sleep_while_waiting() -> bool:
+    """Let threads that wait for a GPU sleep, where they would keep a core busy each.
+
+    It must be called before the process first uses the GPU; later it changes nothing.
+
+    Returns:
+        Whether the driver did as asked.
+
+    Example:
+        >>> isinstance(sleep_while_waiting(), bool)
+        True
+    """
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    count = ctypes.c_int(0)
+    if driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)):
+        return False
+    set_flags = driver.cuDevicePrimaryCtxSetFlags_v2
+    return not any(set_flags(number, _BLOCKING_SYNC) for number in range(count.value))
+
+
+def _on_stream(task: Callable[[], T], own: torch.cuda.Stream, ready: torch.cuda.Stream) -> T:
+    """Call a function whose kernels run beside those of others, and wait for them."""
+    own.wait_stream(ready)
+    with torch.cuda.stream(own):
+        try:
+            return task()
+        finally:
+            own.synchronize()
 
 
 def _call(task: Callable[[], T], threads: int, stop: threading.Event) -> T:

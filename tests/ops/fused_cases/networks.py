@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from symmetries.distributions.flow import ConditionalFlow
 from symmetries.ops import _dispatch, spline_flow
 from symmetries.ops.gelu_norm import gelu_norm, hidden_units
+from symmetries.ops.group_gelu import group_gelu
 from symmetries.ops.linear_head import linear_head
 from symmetries.ops.rational_quadratic import circular_spline, rational_quadratic
 from symmetries.ops.spline_flow import spline_flow_log_prob
@@ -63,6 +64,18 @@ def units() -> Iterator[Case]:
         yield function_case("gelu_norm", f"{rows}x{width}", norm, given, **more)
     plain = partial(normal, ((9, 40), (40,), (40,)))
     yield function_case("gelu_norm", "no bias", lambda z, g, b: norm(z, None, g, b), plain)
+
+    def grouped(groups: int, x: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
+        layer = nn.GroupNorm(groups, x.shape[1])
+        return group_gelu(x, with_parameters(layer, weight=gamma, bias=beta))
+
+    sizes = ((3, 32, 5, 6, 8), (2, 16, 4, 4, 1), (2, 8, 70, 9, 2), (190, 128, 16, 16, 8))
+    for count, channels, height, width, groups in sizes:
+        shapes = ((count, channels, height, width), (channels,), (channels,))
+        name = f"{count}x{channels}x{height}x{width} in {groups} groups"
+        function = partial(grouped, groups)
+        given, large = partial(normal, shapes), count > 100
+        yield function_case("group_gelu", name, function, given, compiled=large)
 
     def head(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         return linear_head(x, with_parameters(nn.Linear(1, 1), weight=weight, bias=bias))

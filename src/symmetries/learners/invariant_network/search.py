@@ -6,6 +6,7 @@ The evidence as a function of a width has local optima and long flat parts, wher
 
 import copy
 import json
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from symmetries._utils.provenance import source_digest, threads, versions
+from symmetries.learners.base import image_meta
 from symmetries.learners.invariant_network.profile import WidthProfile, difference_noise
 from symmetries.learners.invariant_network.training import from_first, train_learner
-from symmetries.training.atomic_files import write_atomic
+from symmetries.training.atomic_files import read_regular, write_atomic
 from symmetries.training.fingerprint import fingerprint
 
 if TYPE_CHECKING:
@@ -50,11 +53,11 @@ def search_widths(
         images: (N, C, H, W).
         targets: (N,) or (N, K).
         out: a folder that keeps the value of each candidate.
-        resume: whether values of an interrupted search with the same settings, weights and data
-            are read from there.
+        resume: whether values of an interrupted search with the same settings, group, weights,
+            data, code and number of threads are read from there.
         run: fields of :class:`symmetries.training.TrainConfig`, such as ``device``.
     """
-    known = Candidates(learner, images, targets, out, resume)
+    known = Candidates(learner, images, targets, out, resume, run)
     widths = learner.network.box.half_width.detach().clone()
     found = []
     for axis, parameter in enumerate(learner.group.parameters):
@@ -80,6 +83,7 @@ class Candidates:
         targets: (N,) or (N, K).
         out: the folder, or None.
         resume: whether the file is read.
+        run: fields of :class:`symmetries.training.TrainConfig`.
     """
 
     def __init__(
@@ -89,19 +93,37 @@ class Candidates:
         targets: Tensor,
         out: Path | str | None,
         resume: bool,
+        run: dict[str, Any],
     ) -> None:
         self.learner, self.data = learner, (images, targets)
         self.path = None if out is None else Path(out) / NAME
         self.known: dict[str, Value] = {}
         if self.path is None:
             return
-        weights = fingerprint(tuple(p.detach().reshape(1, -1) for p in learner.parameters()))
-        config = json.dumps(learner.config.to_dict())
-        self.identity = [config, learner.seed, weights, fingerprint((images, targets))]
-        if resume and self.path.is_file():
-            found = json.loads(self.path.read_text())
-            if found.get("identity") == self.identity:
-                self.known = {key: (value, far) for key, (value, far) in found["values"].items()}
+        weights = [value.detach().reshape(1, -1) for value in learner.state_dict().values()]
+        identity = {
+            "settings": image_meta(learner, learner.name),
+            "weights": fingerprint(tuple(weights)),
+            "data": fingerprint((images, targets)),
+            "run": {name: str(run.get(name)) for name in ("device", "precision")},
+            "code": source_digest(),
+            "versions": versions(),
+            "threads": threads(),
+        }
+        self.identity = json.loads(json.dumps(identity))
+        if resume:
+            self.known = self._stored()
+
+    def _stored(self) -> dict[str, Value]:
+        """The values in the file, if it is one of this search; it may hold anything."""
+        try:
+            found = json.loads(read_regular(self.path)) if self.path else {}
+            if found["identity"] == self.identity:
+                known = {str(k): (float(v), float(far)) for k, (v, far) in found["values"].items()}
+                return known if all(math.isfinite(v + far) for v, far in known.values()) else {}
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            pass
+        return {}
 
     def values(self, widths: Tensor, order: int, run: dict[str, Any]) -> list[Value]:
         """Return the values of candidates (n, dim), trained unless they are known."""

@@ -32,9 +32,12 @@ MIDDLE = 2.0  # minus a usual logarithm of the content's standard deviation in h
 
 
 def canonical_level(chart: Chart, plain: bool) -> Level | None:
-    """How far pictures are brought to a canonical pose; None where they are left alone."""
+    """How far pictures are brought to a canonical pose; None where they are left alone.
+
+    Turns alone are learned from half as many steps if content is brought to the middle first.
+    """
     names = set(chart.names)
-    if not plain or not names & {*SHIFTS, *STRETCHES}:
+    if not plain or chart.planar is None:
         return None
     if names & {"scale_x", "scale_y", "shear"}:
         return "shape"
@@ -69,10 +72,6 @@ class Canonical(nn.Module):
         places = torch.stack((x.expand(height, width), y[:, None].expand(height, width)))
         self.register_buffer("places", places.reshape(2, -1), persistent=False)
         self.places: Tensor
-        self.register_buffer(
-            "octaves", math.pi / RANGE * 2.0 ** torch.arange(OCTAVES), persistent=False
-        )
-        self.octaves: Tensor
 
     @property
     def features(self) -> int:
@@ -107,10 +106,21 @@ class Canonical(nn.Module):
         pictures = warp(views, theta.to(views.dtype))
         height, width = self.shape[1:]
         kept = pictures[..., self.pad : self.pad + height, self.pad : self.pad + width]
-        value = torch.stack(numbers, -1)
-        angle = value[..., None] * self.octaves.float()
-        found = torch.cat((value[..., None], torch.cos(angle), torch.sin(angle)), -1)
-        return kept.contiguous(), found.flatten(1)
+        return kept.contiguous(), octaves(torch.stack(numbers, -1))
+
+    @property
+    def turning(self) -> tuple[int, int] | None:
+        """Places, counted from the end of the numbers, of the slope and the slant of the shape."""
+        each = 1 + 2 * OCTAVES
+        return (-2 * each, -each) if self.level == "shape" else None
+
+
+def octaves(values: Tensor) -> Tensor:
+    """Values (N, K) and waves of them, (N, K (1 + 2 OCTAVES)): what a network reads finely."""
+    scale = math.pi / RANGE * 2.0 ** torch.arange(OCTAVES, device=values.device)
+    angle = values[..., None] * scale.to(values.dtype)
+    found = torch.cat((values[..., None], torch.cos(angle), torch.sin(angle)), -1)
+    return found.flatten(1)
 
 
 def _root_and_logarithm(xx: Tensor, yy: Tensor, xy: Tensor) -> tuple[Tensor, list[Tensor]]:
@@ -128,9 +138,7 @@ def _root_and_logarithm(xx: Tensor, yy: Tensor, xy: Tensor) -> tuple[Tensor, lis
 
 
 @torch.no_grad()
-def reach_of_content(
-    images: Tensor, chart: Chart, fill: float
-) -> tuple[dict[str, float], dict[str, float]]:
+def reach_of_content(content: Tensor, chart: Chart) -> tuple[dict[str, float], dict[str, float]]:
     """How far moves may have to go at first, and at most, from how the content differs.
 
     A move from one picture of the data to another one of the same content is as large as the
@@ -139,14 +147,13 @@ def reach_of_content(
     turn, by the strengths of their Fourier series around the middle.
 
     Args:
-        images: (N, C, H, W) on a plain background.
+        content: (N, C, H, W), pictures less their plain background.
         chart: of the group.
-        fill: value of the background.
 
     Returns:
         Both by the name of the coordinate.
     """
-    x = images[:LOOKED_AT] - fill
+    x = content[:LOOKED_AT]
     channels, height, width = x.shape[1:]
     look = Canonical((channels, height, width), 0, "shape").to(x.device)
     centre, (xx, yy, xy) = look.moments(x)

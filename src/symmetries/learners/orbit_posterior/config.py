@@ -139,7 +139,7 @@ class OrbitConfig(Config):
     Args:
         bins: of the histogram of each continuous parameter.
         folds: parts of the data; each is read by a fit that has not seen it. None: four below
-            3,000 pictures, where every one counts, and two above.
+            1,500 pictures, where every one counts, and two above.
         held_out: share of a fit's pictures that decide when to stop.
         check: plant known transformations and report what was recovered.
         views: how pictures are shown.
@@ -174,7 +174,6 @@ register_presets(
         # On a CPU: a minute or two.
         "quick": OrbitConfig(
             bins=72,
-            folds=2,
             network=Network(kind="mlp", features=128, dropout=0.1, largest=24),
             training=Training(steps=450, batch_size=128),
             reading=Reading(pictures=768, samples=512),

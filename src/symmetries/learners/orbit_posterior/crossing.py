@@ -18,6 +18,7 @@ from symmetries.learners.orbit_posterior.symmetric import self_symmetric
 from symmetries.learners.orbit_posterior.verdicts import (
     WIDE_SHARE,
     Headline,
+    LearningCurve,
     headline,
     uniform_width,
 )
@@ -40,8 +41,8 @@ class Crossed:
         choosing: by a fit that chooses which pictures can be told.
         reading: by the fit that has not seen them.
         sets: of ``reading``, for calibrated widths.
-        half: sets of the pictures of the first fold, which come first, by the fit on half of the
-            rest.
+        fewer: sets of the pictures of the first fold, which come first, by the fit on a share of
+            the rest.
         folds: (N,) the fold of each picture.
         rows: (N,) which pictures of the data these are.
     """
@@ -49,7 +50,7 @@ class Crossed:
     choosing: list[Densities]
     reading: list[Densities]
     sets: list[Sets]
-    half: list[Sets]
+    fewer: list[Sets]
     folds: Tensor
     rows: Tensor
 
@@ -79,19 +80,22 @@ def crossed(model: "OrbitPosterior", images: Tensor, seed: int) -> Crossed:
         for side in pieces
     ]
     every = torch.cat(places)
-    half = read_sets(model, model.half_fit, images[places[0]], mix(seed, count))[1]
+    fewer = read_sets(model, model.smaller_fit, images[places[0]], mix(seed, count))[1]
     both = [joined(column) for column in zip(*sets, strict=True)]
-    return Crossed(densities[0], densities[1], both, half, folds[every], every)
+    return Crossed(densities[0], densities[1], both, fewer, folds[every], every)
 
 
-def headlines(model: "OrbitPosterior", found: Crossed, usable: Tensor, seed: int) -> list[Headline]:
+def headlines(
+    model: "OrbitPosterior", found: Crossed, usable: Tensor, repeats: bool, seed: int
+) -> list[Headline]:
     """One headline for each coordinate, from the pictures that are usable (N,)."""
     lines = []
-    for choosing, reading, half in zip(found.choosing, found.sets, found.half, strict=True):
-        widths, own = choosing.widths()[usable], half[usable[: len(half)]]
+    curve = LearningCurve(model.smaller_share, repeats and model.frame.plain)
+    for choosing, reading, fewer in zip(found.choosing, found.sets, found.fewer, strict=True):
+        widths, own = choosing.widths()[usable], fewer[usable[: len(fewer)]]
         rule, cell = model.config.reading, choosing.cell
         cell = 0.02 if choosing.coordinate.kind == "finite" else cell
-        line = headline(widths, reading[usable], own, found.folds[usable], rule, cell, seed)
+        line = headline(widths, reading[usable], own, found.folds[usable], rule, cell, seed, curve)
         most = uniform_width(choosing.coordinate)
         least = 1.0 if choosing.coordinate.kind == "finite" else 0.0  # at least one element
         ends = {n: max(least, min(getattr(line, n), most)) for n in ("width", "low", "high")}

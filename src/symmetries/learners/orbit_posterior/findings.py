@@ -11,7 +11,8 @@ from symmetries._validation.checks import check_classes
 from symmetries.learners.orbit_posterior.crossing import Crossed, usable_pictures
 from symmetries.learners.orbit_posterior.reading import Densities
 from symmetries.learners.orbit_posterior.summary import OrbitSummary, summarise
-from symmetries.learners.orbit_posterior.verdicts import headline
+from symmetries.learners.orbit_posterior.symmetric import contents_repeat
+from symmetries.learners.orbit_posterior.verdicts import LearningCurve, headline
 from symmetries.training.step import mix
 
 if TYPE_CHECKING:
@@ -133,8 +134,11 @@ def _by_class(
     usable = usable_pictures(model, images, found)[0]
     classes = labels[found.rows].cpu()
     side, rule = max(model.shape[1:]), model.config.reading
+    plain = model.frame.plain
+    repeats = plain and contents_repeat(images[found.rows], model.chart, model.frame)
+    curve = LearningCurve(model.smaller_share, repeats)
     tables: dict[str, Mapping[str, tuple[float, float, float]]] = {}
-    for choosing, reading, half in zip(found.choosing, found.sets, found.half, strict=True):
+    for choosing, reading, fewer in zip(found.choosing, found.sets, found.fewer, strict=True):
         coordinate, table = choosing.coordinate, {}
         for value in sorted(set(classes.tolist())):
             own = usable & (classes == value)
@@ -143,11 +147,12 @@ def _by_class(
             line = headline(
                 choosing.widths()[own],
                 reading[own],
-                half[own[: len(half)]],
+                fewer[own[: len(fewer)]],
                 found.folds[own],
                 rule,
                 0.02 if coordinate.kind == "finite" else choosing.cell,
                 mix(seed, value),
+                curve,
             )
             low, high = (coordinate.display(end, side)[0] for end in (line.low, line.high))
             name = names[value] if names else str(value)

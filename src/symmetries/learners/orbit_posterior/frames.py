@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 CONTENT = 0.05  # of the range of values: what differs more from the background is content
-NOISE = 4.0  # standard deviations of the noise around the content
+NOISE = 5.0  # standard deviations of the noise around the content
+LEAST_CONTENT = 0.005  # of the pixels: backgrounds that differ as much as contents are none
 SELDOM = 0.003  # of the pictures
 SMALLEST_DISC = 0.75  # radius of a round window, in half-images
 FILLED = 0.8  # of the pixels of a round window differ from what is around it
@@ -24,11 +25,21 @@ class Frame:
         fill: that value, or the mean of all values.
         radius: half-images from the middle that hold the content, where there is a background; else
             those of the disc that pictures fill: 1 for the whole frame, less for a round window.
+        faint: what differs less from the background belongs to it: noise, paper, JPEG.
     """
 
     plain: bool
     fill: float
     radius: float
+    faint: float = 0.0
+
+    def content(self, images: Tensor) -> Tensor:
+        """Pictures less their background: exactly zero around the content, where it is plain.
+
+        Noise would end at the frame's edge, and tell the network how the frame was moved.
+        """
+        away = images - self.fill
+        return away - away.clamp(-self.faint, self.faint) if self.faint else away
 
 
 @torch.no_grad()
@@ -46,12 +57,14 @@ def find_frame(images: Tensor, fill: float) -> Frame:
     if disc is not None:
         return disc
     away = (x - fill).abs().amax(1)
-    differs = away > torch.maximum(least, NOISE * _border_noise(x))
+    faint = torch.maximum(least, NOISE * _border_noise(x, least))
+    differs = away > faint
     border = torch.cat((differs[:, (0, -1)].flatten(), differs[:, :, (0, -1)].flatten()))
-    plain = bool(border.float().mean() < 0.1)
+    plain = bool(border.float().mean() < 0.1) and bool(differs.float().mean() > LEAST_CONTENT)
     if not plain:
         return Frame(False, float(x.mean()), 1.0)
-    return Frame(True, fill, min(max(_farthest(differs, distance), 0.1), math.sqrt(2)))
+    radius = min(max(_farthest(differs, distance), 0.1), math.sqrt(2))
+    return Frame(True, fill, radius, float(faint))
 
 
 @torch.no_grad()
@@ -73,17 +86,22 @@ def channel_offsets(images: Tensor, fill: float) -> tuple[float, ...]:
     return tuple((middles - fill).tolist())
 
 
-def _border_noise(x: Tensor) -> Tensor:
-    """Standard deviation of noise around the content: of neighbours on the border.
+def _border_noise(x: Tensor, like: Tensor) -> Tensor:
+    """Standard deviation of what is around the content, from medians over the border.
 
-    It is that of differences, over the root of 2, from their median; textures are smoother than
-    what they vary by, and noise is not.
+    Within pictures it is zero where neighbours are much alike: textures are smoother than what they
+    vary by, and noise is not. Plain backgrounds may differ between pictures, too, as paper does.
     """
-    edges = (x[..., (0, -1), :], x[..., (0, -1)].mT)
-    step = torch.cat([edge.diff(dim=-1).flatten() for edge in edges]).abs().median()
-    every = torch.cat([edge.flatten() for edge in edges])
-    away = (every - every.median()).abs().median()
-    return step / (0.6745 * math.sqrt(2)) if bool(step > away) else step.new_zeros(())
+    edges = [edge.flatten(2) for edge in (x[..., (0, -1), :], x[..., (0, -1)].mT)]
+    border = torch.cat(edges, -1)
+    own = border.median(-1, keepdim=True).values
+    away = (border - own).abs()
+    steps = torch.cat([edge.unflatten(-1, (2, -1)).diff(dim=-1).flatten() for edge in edges])
+    noise, step = away.median(), steps.abs().median()
+    within = noise if bool(step > noise) else noise.new_zeros(())
+    alike = bool((away < torch.maximum(like, NOISE * within)).float().mean() > 0.9)
+    between = (own - own.median(0).values).abs().median() if alike else noise.new_zeros(())
+    return torch.hypot(within, between) / 0.6745
 
 
 def _farthest(differs: Tensor, distance: Tensor) -> float:

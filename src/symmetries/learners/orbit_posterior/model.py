@@ -44,8 +44,8 @@ from symmetries.training.step import mix, seeded
 SMALLEST = 8
 FEWEST = 64
 LOOKED_AT = 4096
-MANY_FOLDS = 4
-MANY_PICTURES = 3000  # from here on two folds
+FEW_PICTURES = 1500  # below, every one counts
+MANY_FOLDS, FEW_FOLDS = 4, 2
 
 
 class OrbitPosterior(nn.Module):
@@ -113,12 +113,12 @@ class OrbitPosterior(nn.Module):
         self.view = self._view(chart)
         device = next(self.parameters()).device if hasattr(self, "fits") else torch.device("cpu")
         fits = []
-        for fold in range(self.fold_count + 1):  # the last one learns from half of the pictures
+        for fold in range(self.fold_count + 1):  # the last one learns from fewer pictures
             with seeded(mix(self.seed, 13, fold) % 2**31):
                 backbone = None if self.make_backbone is None else self.make_backbone()
                 how = (self.config.network, backbone, canonical_view(self.view))
                 fits.append(PoseNetwork(chart, self.view.shape, *how))
-        self.half_fit = fits.pop()
+        self.smaller_fit = fits.pop()
         self.fits: Sequence[PoseNetwork] = nn.ModuleList(fits)  # type: ignore[assignment]
         self.gains = [0.0] * self.fold_count
         self.rises = [0.0] * self.fold_count
@@ -161,11 +161,12 @@ class OrbitPosterior(nn.Module):
             small = small - self.ground_of(small)
         some = small[:LOOKED_AT]
         self.levels = (float(some.mean()), float(some.std().clamp_min(1e-6)))
-        self.fold_count = self.config.folds or (MANY_FOLDS if len(data) < MANY_PICTURES else 2)
+        few = len(data) < FEW_PICTURES
+        self.fold_count = self.config.folds or (MANY_FOLDS if few else FEW_FOLDS)
         self.frame = find_frame(some, float(self.action.fill))
         reach, self.most_reach = dict(self.given_reach), {}
         if canonical_level(self.chart, self.frame.plain) is not None:
-            first, self.most_reach = reach_of_content(some, self.chart, self.frame.fill)
+            first, self.most_reach = reach_of_content(self.frame.content(some), self.chart)
             reach |= {name: max(far, reach.get(name, 0.0)) for name, far in first.items()}
         self.rebuild(Chart(self.chart.group, self.config.bins, reach))
         self.kept_threads = stored_threads(as_path(out, "out")) if resume and out else None
@@ -219,11 +220,11 @@ class OrbitPosterior(nn.Module):
 
     @property
     def shares_cores(self) -> bool:
-        """Whether fits may run side by side: on a CPU, with networks that draw no numbers.
+        """Whether fits may run side by side: on a CPU or a GPU, with networks that draw no numbers.
 
         A backbone from elsewhere may draw from the global generator, which threads share.
         """
-        return self.device.type == "cpu" and self.make_backbone is None
+        return self.device.type in ("cpu", "cuda") and self.make_backbone is None
 
     def densities(self, images: Tensor, fold: int = 0, seed: int = 0) -> list[Densities]:
         """Densities of the moves that take pictures (N, C, H, W) to other poses, by one fit.
@@ -290,6 +291,11 @@ class OrbitPosterior(nn.Module):
         small = self._to_read(images)
         with torch_threads(self.threads):
             return findings(self, small, labels, class_names, examples=examples, seed=seed)
+
+    @property
+    def smaller_share(self) -> float:
+        """Share of a fit's pictures that the smaller one learns from; more, if they are few."""
+        return 1 / 2 if self.fold_count == FEW_FOLDS else 2 / 3
 
     def folds(self, count: int) -> Tensor:
         """The fold (N,) of each of that many pictures: its fit has not seen them."""

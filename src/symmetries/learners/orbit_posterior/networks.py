@@ -1,6 +1,7 @@
 """Networks that read the pose of a picture: convolutional, or fully connected."""
 
 import math
+from collections.abc import Sequence
 from typing import Self
 
 import torch
@@ -14,6 +15,8 @@ from symmetries.learners.orbit_posterior.config import Network
 from symmetries.learners.orbit_posterior.heads import Histograms
 from symmetries.learners.orbit_posterior.numbers import Numbers
 from symmetries.nn.perceptron import MLP
+from symmetries.ops.group_gelu import group_gelu
+from symmetries.ops.rounded import call_rounded
 
 SMALL = 16  # sides below it are read by a fully connected network
 
@@ -44,7 +47,9 @@ class PoseNetwork(nn.Module):
         self.backbone = backbone or _built(kind, shape, config)
         features = config.features if backbone is None else _features(backbone, shape)
         features += 0 if canonical is None else canonical.features
-        self.head = Histograms(chart.coordinates, features, config.features, config.dropout)
+        turning = None if canonical is None else canonical.turning
+        how = (config.features, config.dropout, turning)
+        self.head = Histograms(chart.coordinates, features, *how)
 
     def train(self, mode: bool = True) -> Self:
         """Switch modes; a frozen backbone is never trained, nor are its running statistics."""
@@ -54,16 +59,28 @@ class PoseNetwork(nn.Module):
             self.backbone.eval()
         return self
 
+    def shown(self, views: Tensor) -> tuple[Tensor, ...]:
+        """What the layers get of views: pictures, and numbers where there are any."""
+        return (views,) if self.canonical is None else self.canonical(views)
+
     def read(self, views: Tensor) -> Tensor:
         """Features (N, F) of views."""
-        pictures, numbers = (views, None) if self.canonical is None else self.canonical(views)
-        features: Tensor = self.backbone(pictures.to(self.head.dtype)).flatten(1)
-        every = features if numbers is None else torch.cat((features, numbers), -1)
+        return self._features(self.shown(views))
+
+    def _features(self, shown: Sequence[Tensor]) -> Tensor:
+        features: Tensor = self.backbone(shown[0].to(self.head.dtype)).flatten(1)
+        every = features if len(shown) == 1 else torch.cat((features, *shown[1:]), -1)
         return every.to(self.head.dtype)
+
+    def log_ratio(
+        self, shown: Sequence[Tensor], u: Tensor, numbers: Numbers | None = None
+    ) -> Tensor:
+        """Log q(u | views) / pi(u), (N,), from what is shown of the views."""
+        return self.head.log_ratio(u, self._features(shown), numbers)
 
     def forward(self, views: Tensor, u: Tensor, numbers: Numbers | None = None) -> Tensor:
         """Log q(u | views) / pi(u), (N,); dropout draws from ``numbers`` while training."""
-        return self.head.log_ratio(u, self.read(views), numbers)
+        return self.log_ratio(self.shown(views), u, numbers)
 
 
 def network_kind(kind: str, shape: tuple[int, int, int]) -> str:
@@ -85,9 +102,25 @@ class Residual(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The same shape."""
-        hidden = self.first(F.gelu(self.norm(x)))
+        hidden = self.first(group_gelu(x, self.norm))
         out: Tensor = x + self.second(F.gelu(hidden))
         return out
+
+
+class GroupGelu(nn.GroupNorm):
+    """Gelu(norm(x))."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        return group_gelu(x, self)
+
+
+class WholeLayerNorm(nn.LayerNorm):
+    """A layer norm that computes in float32 at least."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        return super().forward(x.to(self.weight.dtype))
 
 
 class ConvNet(nn.Module):
@@ -116,16 +149,16 @@ class ConvNet(nn.Module):
             layers += [Residual(outputs) for _ in range(blocks)]
             height, width = (height + 1) // 2, (width + 1) // 2
         last = channels * 2 ** min(stage, 2)
-        layers += [nn.GroupNorm(1, last), nn.GELU(), nn.Flatten()]
-        layers += [nn.Linear(last * height * width, features), nn.LayerNorm(features)]
+        # Nothing stands where stored weights have counted a gelu.
+        layers += [GroupGelu(1, last), nn.Identity(), nn.Flatten()]
+        layers += [nn.Linear(last * height * width, features), WholeLayerNorm(features)]
         self.layers = nn.Sequential(*layers)
         self.layers.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(self, views: Tensor) -> Tensor:
         """Features (N, F); products are rounded to bfloat16 on a GPU."""
-        with torch.autocast(views.device.type, torch.bfloat16, enabled=views.is_cuda):
-            found: Tensor = self.layers(views.contiguous(memory_format=torch.channels_last))
-        return found.float()
+        pictures = views.contiguous(memory_format=torch.channels_last)
+        return call_rounded(self.layers, pictures).float()
 
 
 def _built(kind: str, shape: tuple[int, int, int], config: Network) -> nn.Module:

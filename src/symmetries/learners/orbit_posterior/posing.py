@@ -44,7 +44,7 @@ def _best_element(model: "OrbitPosterior", images: Tensor, size: int, u: Tensor)
         u[:, 0] = index
         version = moved(model, u, images)
         if mirror:
-            value = chirality(version, model.frame.fill)
+            value = chirality(model.frame.content(version))
         else:
             side = _heavy_side(version, model.frame)
             value = side.real + 0.5 * side.imag
@@ -53,13 +53,13 @@ def _best_element(model: "OrbitPosterior", images: Tensor, size: int, u: Tensor)
     return best
 
 
-def chirality(images: Tensor, fill: float) -> Tensor:
+def chirality(content: Tensor) -> Tensor:
     r"""Im(c_30 c_12^3) (N,), with complex moments :math:`c_{pq} = \sum w z^p \bar z^q`.
 
     It is the same in every turn and place of a picture, and changes its sign in a mirror (Flusser
     2000).
     """
-    weight, z = _around_centre(images, fill)
+    weight, z = _around_centre(content)
     third, first = (weight * z**3).sum((1, 2)), (weight * z * z.conj() ** 2).sum((1, 2))
     return (third * first**3).imag
 
@@ -71,18 +71,18 @@ def _heavy_side(images: Tensor, frame: Frame) -> Tensor:
     place; without one, the slope of brightness inside the round window.
     """
     if frame.plain:
-        weight, z = _around_centre(images, frame.fill)
+        weight, z = _around_centre(frame.content(images))
         return (weight * z * z.abs().square()).sum((1, 2))
     weight = images.mean(1) - images.mean((1, 2, 3))[:, None, None]
     weight = weight * (radii(images.shape[-2], images.shape[-1], images.device) < 1)
     return (weight * _plane(images)).sum((1, 2))
 
 
-def _around_centre(images: Tensor, fill: float) -> tuple[Tensor, Tensor]:
+def _around_centre(content: Tensor) -> tuple[Tensor, Tensor]:
     """Weights (N, H, W) that add up to one, and places as complex numbers around their mean."""
-    weight = (images - fill).abs().sum(1)
+    weight = content.abs().sum(1)
     weight = weight / weight.sum((1, 2), keepdim=True).clamp_min(1e-9)
-    z = _plane(images).expand_as(weight)
+    z = _plane(content).expand_as(weight)
     return weight, z - (weight * z).sum((1, 2), keepdim=True)
 
 

@@ -278,7 +278,7 @@ def content_centre(x: Tensor, model: "OrbitPosterior") -> Tensor | None:
     """Centre of mass (N, 2) of what differs from the background; None where there is none."""
     if not model.frame.plain or not {"shift_x", "shift_y"} & set(model.chart.names):
         return None
-    return centre_of_mass(x - model.frame.fill)
+    return centre_of_mass(model.frame.content(x))
 
 
 def moved_centre(x: Tensor, model: "OrbitPosterior", u: Tensor | None) -> Tensor | None:

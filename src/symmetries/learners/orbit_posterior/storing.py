@@ -1,6 +1,7 @@
 """What is stored of an orbit posterior beside its weights, and how it is built again from that."""
 
 from collections.abc import Mapping
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from symmetries._validation.checks import check_number, check_whole, invalid
@@ -29,7 +30,7 @@ def stored_meta(model: "OrbitPosterior") -> dict[str, Any]:
         "fill": model.action.fill,
         "shape": list(model.shape),
         "reach": model.chart.reach,
-        "frame": [model.frame.plain, model.frame.fill, model.frame.radius],
+        "frame": list(astuple(model.frame)),
         "ground": list(model.ground),
         "levels": list(model.levels),
         "gains": model.gains,

@@ -9,10 +9,12 @@ from torch import Tensor
 
 from symmetries.learners.orbit_posterior.calibrating import calibration_error
 from symmetries.learners.orbit_posterior.cautions import (
+    UNSETTLED,
     about_training,
     about_width,
     self_test_sentence,
 )
+from symmetries.learners.orbit_posterior.chart import Coordinate
 from symmetries.learners.orbit_posterior.crossing import (
     Crossed,
     calibrated,
@@ -33,6 +35,8 @@ from symmetries.learners.orbit_posterior.reading import Densities
 from symmetries.learners.orbit_posterior.symmetric import contents_repeat
 from symmetries.learners.orbit_posterior.verdicts import (
     FULL_SHARE,
+    LOOSE_INTERVAL,
+    SMALL_WIDTH,
     WIDE_SHARE,
     Headline,
     Verdict,
@@ -140,10 +144,11 @@ def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> tuple[Orbit
     found = crossed(model, images, seed)
     usable, warnings = usable_pictures(model, images, found)
     symmetric = bool(warnings)
-    lines = headlines(model, found, usable, seed)
+    repeats = contents_repeat(images[found.rows], model.chart, model.frame)
+    lines = headlines(model, found, usable, repeats, seed)
     found = calibrated(found, lines, usable)
     gaps = _calibration(model, images, seed)
-    planted, power = _checked(model, images, lines, found, usable, seed)
+    planted, power = _checked(model, images, lines, found, usable, repeats, seed)
     pairs = list(zip(found.reading, lines, strict=True))
     lines = [
         with_drift(
@@ -165,10 +170,13 @@ def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> tuple[Orbit
         if verdict == "partial" and coordinate.name in DIRECTED and _untold(parts, "rotation"):
             verdict, why = "cannot be told", "directions are unknown where rotations cannot be told"
         gap = gaps.get(coordinate.name, 0.0)
+        if verdict == "cannot be told":
+            line = untold_interval(line, coordinate, why, others, max(model.rises) > UNSETTLED)
         part = replace(_part(model, density, line, verdict, usable, gap), reason=why)
         parts.append(part)
         warnings += about_width(part, line.width, planted)
-    warnings += about_training(model, certain=not warnings)
+    absent = [part.name for part in parts if part.verdict == "absent"]
+    warnings += about_training(model, certain=not warnings, absent=absent)
     gain = sum(model.gains) / len(model.gains)
     summary = OrbitSummary(
         tuple(parts),
@@ -181,6 +189,17 @@ def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> tuple[Orbit
     return summary, found
 
 
+def untold_interval(
+    line: Headline, coordinate: Coordinate, why: str, others: float | None, unsettled: bool
+) -> Headline:
+    """The interval of a width that cannot be told: what is known for certain, maybe nothing."""
+    least = 1.0 if coordinate.kind == "finite" else 0.0
+    if unsettled:
+        return replace(line, low=least, high=uniform_width(coordinate))
+    low = line.low if why in (LOOSE_INTERVAL, SMALL_WIDTH, SEVERAL) else least
+    return replace(line, low=low, high=max(line.high, others or 0.0))
+
+
 def _untold(parts: list[ParameterSummary], name: str) -> bool:
     return any(part.name == name and part.verdict == "cannot be told" for part in parts)
 
@@ -191,6 +210,7 @@ def _checked(
     lines: list[Headline],
     found: Crossed,
     usable: Tensor,
+    repeats: bool,
     seed: int,
 ) -> tuple[list[Planted], dict[str, float]]:
     """The self-test, and whether poses could be told at all where everything seems allowed."""
@@ -200,7 +220,6 @@ def _checked(
         centred_mean(d, line.told, usable) for d, line in zip(found.reading, lines, strict=True)
     ]
     unseen = _unseen(model, found, lines, usable)
-    some = images[found.rows]
     widths = [line.width for line in lines]
     planted = plant_and_recover(model, images, unseen, means, widths, seed)
     power = {}
@@ -209,7 +228,7 @@ def _checked(
         share = line.width / uniform_width(c)
         wide = c.kind == "circle" and share >= WIDE_SHARE
         full = c.kind != "line" and share >= FULL_SHARE
-        if (wide or full) and _enough(model, len(images), some, full):
+        if (wide or full) and _enough(model, len(images), repeats, full):
             power[c.name] = power_width(model, images, unseen, j, line.width, seed)
     return planted, power
 
@@ -218,7 +237,7 @@ def _unseen(
     model: "OrbitPosterior", found: Crossed, lines: list[Headline], usable: Tensor
 ) -> Unseen:
     """Pictures of the first fold on which the self-test is read."""
-    count = min(len(found.half[0]), model.config.reading.pictures // 4)
+    count = min(len(found.fewer[0]), model.config.reading.pictures // 4)
     told = []
     for line in lines:
         every = torch.zeros(len(usable), dtype=torch.bool)
@@ -228,7 +247,7 @@ def _unseen(
     return Unseen(found.rows[:count], tuple(told))
 
 
-def _enough(model: "OrbitPosterior", count: int, some: Tensor, full: bool) -> bool:
+def _enough(model: "OrbitPosterior", count: int, repeats: bool, full: bool) -> bool:
     """Whether there are enough pictures that a very wide law could be seen to be none.
 
     For a uniform law of one coordinate unseen poses must not be told better than by chance, either.
@@ -236,9 +255,7 @@ def _enough(model: "OrbitPosterior", count: int, some: Tensor, full: bool) -> bo
     alone = len(model.chart.coordinates) == 1
     if full and alone and sum(model.gains) / len(model.gains) > NO_GAIN:
         return False
-    if count >= FEWEST_FOR_WIDE:
-        return True
-    return count >= FEWEST_OF_EACH and contents_repeat(some, model.chart, model.frame)
+    return count >= FEWEST_FOR_WIDE or (repeats and count >= FEWEST_OF_EACH)
 
 
 def _calibration(model: "OrbitPosterior", images: Tensor, seed: int) -> dict[str, float]:

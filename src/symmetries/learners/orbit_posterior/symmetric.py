@@ -9,6 +9,7 @@ from symmetries.actions.colours import ColourAction
 from symmetries.actions.permute import permute, permutes_pixels
 from symmetries.groups.finite import FiniteGroup
 from symmetries.learners.orbit_posterior.blurring import blur
+from symmetries.learners.orbit_posterior.canonical import Canonical, canonical_level
 from symmetries.learners.orbit_posterior.chart import Chart
 from symmetries.learners.orbit_posterior.frames import Frame
 from symmetries.learners.orbit_posterior.views import round_window
@@ -45,19 +46,25 @@ def contents_repeat(images: Tensor, chart: Chart, frame: Frame) -> bool:
 
     A picture has if some move of the group takes another one to less than a fifth of the distance
     (mean square) to which moves of the group take the picture from itself. Letters, digits and
-    shapes have; photographs have not.
+    shapes have; photographs have not. On a plain background places do not count, nor do sizes and
+    shapes if the group changes them.
 
     Args:
         images: (N, C, H, W).
         chart: of the group; its turns, flips, finite elements and hues are tried.
         frame: background of the pictures.
     """
-    x = images[:NEIGHBOURS] - frame.fill
-    x = _centred(x) if frame.plain else x
+    x = frame.content(images[:NEIGHBOURS])
+    if frame.plain:
+        level = canonical_level(chart, plain=True) or "place"
+        channels, height, width = x.shape[1:]
+        x = Canonical((channels, height, width), 0, level).to(x.device)(x)[0]
     window = round_window(x.shape[-2], x.shape[-1], 1.0, 1.0).to(x.device)
     versions = [blur(v, v.new_ones(1)) * window for v in _versions(x, chart, frame)]
     own = versions[0][:LOOKED_AT].flatten(1)
-    change = torch.stack([(v[: len(own)].flatten(1) - own).square().sum(-1) for v in versions[1:]])
+    moved = [(v[: len(own)].flatten(1) - own).square().sum(-1) for v in versions[1:]]
+    # Where the group has none of these moves, pictures are compared with others.
+    change = torch.stack(moved or [torch.cdist(own, own).square().mean(1)])
     nearest = own.new_full((len(own),), math.inf)
     for v in versions:
         distance = torch.cdist(own, v.flatten(1)).square()
@@ -86,22 +93,8 @@ def _versions(x: Tensor, chart: Chart, frame: Frame) -> list[Tensor]:
     return every
 
 
-def _centred(x: Tensor) -> Tensor:
-    """Pictures moved so that their centre of mass is in the middle."""
-    height, width = x.shape[-2:]
-    weight = x.abs().sum(1)
-    total = weight.sum((1, 2)).clamp_min(1e-9)
-    across = (torch.arange(width, device=x.device) * 2 + 1 - width) / max(height, width)
-    down = (torch.arange(height, device=x.device) * 2 + 1 - height) / max(height, width)
-    theta = x.new_zeros(len(x), 2, 3)
-    theta[:, 0, 0] = theta[:, 1, 1] = 1
-    theta[:, 0, 2] = (weight.sum(1) * across).sum(1) / total
-    theta[:, 1, 2] = -(weight.sum(2) * down).sum(1) / total
-    return warp(x, theta, padding="constant")
-
-
 def _alike(images: Tensor, chart: Chart, frame: Frame) -> Tensor:
-    x = blur(images - frame.fill, images.new_full((1,), 0.7))
+    x = blur(frame.content(images), images.new_full((1,), 0.7))
     finite: FiniteGroup | None = chart.finite
     if chart.planar is None and finite is not None and permutes_pixels(finite, *x.shape[-2:]):
         return _finite_alike(x, finite)

@@ -21,12 +21,47 @@ ABSENT_ELEMENTS = 1.3
 FULL_SHARE = 0.9  # of what a uniform law has
 WIDE_SHARE = 0.55  # of that: angles that are so wide need the test of power, too
 SEEN = 0.75  # of a width: what a law half as wide must be found as
-LOOSE = 1.35  # ratio of an interval's ends, 15 % to either side: beyond it a width cannot be told
-# The error of a fit to n pictures falls like n^-1/2: what doubling them changed, times this, is
-# what any number of further pictures would change.
-CURVE = 1 / (math.sqrt(2) - 1)
-CHANCE = 1.645  # standard errors of that change
-SYSTEMATIC = 0.08  # of the width: what the development set of planted truths shows beyond chance
+LOOSE = 1.35  # ratio of a full circle to the lower end of an interval: beyond it nothing is full
+FARTHEST = 1.18  # ratio of a width to either end of its interval: beyond it cannot be told
+LOOSE_INTERVAL = "its interval is too wide; give more pictures, or train longer"
+SMALL_WIDTH = "so small a width may be natural variation, or the network's own error"
+CHANCE = 1.645  # standard errors of what fewer pictures change
+# Of the width, what the development set of planted truths shows beyond chance: to either side, and
+# below it, as errors of poses add to widths.
+SYSTEMATIC, ADDED = 0.08, 0.03
+
+
+@dataclass(frozen=True)
+class LearningCurve:
+    """How widths depend on the number of pictures that a fit learns from.
+
+    Args:
+        share: of the pictures that the smaller of two fits learns from.
+        repeats: whether contents on a plain background occur again and again. Then a fit's errors
+            of poses fall like n^-1/2 and add to widths by their squares. Photographs differ, and a
+            width itself falls like n^-1/2 while a network learns what such pictures look like.
+
+    Example:
+        >>> round(LearningCurve(0.5, repeats=True).limit(5.0, 5.5), 2)
+        4.44
+        >>> round(LearningCurve(0.5, repeats=False).limit(5.0, 5.5), 2)
+        3.79
+    """
+
+    share: float
+    repeats: bool
+
+    def limit(self, width: float, smaller: float) -> float:
+        """The width that any number of further pictures would give.
+
+        Args:
+            width: by the fit to all pictures.
+            smaller: by the fit to a share of them.
+        """
+        if self.repeats:
+            rest = self.share / (1 - self.share)
+            return math.sqrt(max(0.0, width**2 + rest * (width**2 - smaller**2)))
+        return max(0.0, width + (width - smaller) / (1 / math.sqrt(self.share) - 1))
 
 
 @dataclass(frozen=True)
@@ -56,26 +91,28 @@ def told(choosing: Tensor, rule: Reading, cell: float) -> Tensor:
 def headline(
     choosing: Tensor,
     reading: Sets,
-    half: Sets,
+    fewer: Sets,
     folds: Tensor,
     rule: Reading,
     cell: float,
     seed: int,
+    curve: LearningCurve,
 ) -> Headline:
     """Choose pictures by one fit, read their calibrated width from another, bootstrap both.
 
     A network that has seen too few pictures errs about poses, and calibrated widths contain its
-    error. The learning curve shows it: the width by a fit to half of the pictures. The interval
-    reaches to where that curve leads.
+    error. The learning curve shows it, by a fit to fewer pictures. The interval reaches to where
+    that curve leads.
 
     Args:
         choosing: widths (N,) by fits that choose.
         reading: sets (N,) by the fits that have not seen the pictures.
-        half: sets (M,) of the first M pictures by a fit to half as many pictures; may be empty.
+        fewer: sets (M,) of the first M pictures by a fit to fewer pictures; may be empty.
         folds: (N,) the fold of each picture, and so the fit that reads it.
         rule: which pictures, and how often to resample.
         cell: length of a cell of the densities.
         seed: of the bootstrap.
+        curve: where the learning curve leads.
     """
     chosen = told(choosing, rule, cell)
     generator = torch.Generator().manual_seed(seed)
@@ -92,23 +129,23 @@ def headline(
         torch.tensor([(1 - rule.coverage) / 2, (1 + rule.coverage) / 2])
     )
     width = reading[chosen].width()
-    both = chosen[: len(half)].nonzero()[:, 0]
-    change = 0.0 if len(both) == 0 else _change(reading, half, both, rule, generator)
-    curve = max(0.0, width + CURVE * change)
-    low = min(curve, float(ends[0]), (1 - SYSTEMATIC) * width)
-    high = max(curve, float(ends[1]), (1 + SYSTEMATIC) * width)
+    both = chosen[: len(fewer)].nonzero()[:, 0]
+    change = 0.0 if len(both) == 0 else _change(reading, fewer, both, rule, generator)
+    limit = curve.limit(width, width - change)
+    low = min(limit, float(ends[0]), (1 - SYSTEMATIC - ADDED) * width)
+    high = max(limit, float(ends[1]), (1 + SYSTEMATIC) * width)
     return Headline(width, low, high, chosen, float(chosen.float().mean()))
 
 
 def _change(
-    reading: Sets, half: Sets, rows: Tensor, rule: Reading, generator: torch.Generator
+    reading: Sets, fewer: Sets, rows: Tensor, rule: Reading, generator: torch.Generator
 ) -> float:
-    """What doubling the pictures changed of the width, less what chance may have."""
-    change = reading.width(rows) - half.width(rows)
+    """What the further pictures changed of the width, less what chance may have."""
+    change = reading.width(rows) - fewer.width(rows)
     drawn = []
     for _ in range(rule.resamples):
         again = rows[torch.randint(len(rows), (len(rows),), generator=generator)]
-        drawn.append(reading.width(again) - half.width(again))
+        drawn.append(reading.width(again) - fewer.width(again))
     chance = CHANCE * float(torch.tensor(drawn).std())
     return math.copysign(max(0.0, abs(change) - chance), change)
 
@@ -171,10 +208,9 @@ def verdict_of(
         return "cannot be told", "so large a width may be all that the network can tell", limit
     if line.high < least or (finite and line.width < least):
         return "absent", "", line
-    if not finite and line.high > LOOSE * max(line.low, 1e-9):
-        text = "its interval is too wide; give more pictures, or train longer"
-        return "cannot be told", text, line
+    low, width = max(line.low, 1e-9), max(line.width, 1e-9)
+    if not finite and max(width / low, line.high / width) > FARTHEST:
+        return "cannot be told", LOOSE_INTERVAL, line
     if line.width < doubtful or (not finite and line.low < least):
-        text = "so small a width may be natural variation, or the network's own error"
-        return "cannot be told", text, line
+        return "cannot be told", SMALL_WIDTH, line
     return "partial", "", line

@@ -81,10 +81,11 @@ class View(nn.Module):
     def forward(self, images: Tensor, u: Tensor, numbers: Numbers) -> Tensor:
         """Views (N, C, H', W') of pictures (N, C, H, W) moved by coordinates u (N, D)."""
         n, config = len(images), self.config
-        x = images
+        x = self.frame.content(images)
         if self.chart.colours is not None:
-            x = ColourAction(self.chart.colours)(self.chart.colour(u).to(x.dtype), x.clamp(0, 1))
-        x = (x - self.frame.fill) / self.scale
+            act, shown = ColourAction(self.chart.colours), (x + self.frame.fill).clamp(0, 1)
+            x = act(self.chart.colour(u).to(x.dtype), shown) - self.frame.fill
+        x = x / self.scale
         x = x * torch.exp(2 * config.jitter * (2 * numbers.rand(n, 1, 1, 1) - 1)).to(x.dtype)
         if self.pad:
             mode = "constant" if self.frame.plain else "replicate"

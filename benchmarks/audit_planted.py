@@ -1,0 +1,222 @@
+"""How often the layer that breaks a symmetry is named first: four planted kinds of broken layers.
+
+Copies of networks of random weights, whose other layers keep the symmetry, with one broken layer:
+anti-aliasing removed or absolute positions added in networks of pictures, under shifts and turns; a
+finite difference along a fixed axis or a cell that is not turned along in energies of crystals,
+under rotations of space. Target: named first in at least 19 of 20, for each kind.
+
+Networks with a second halving, down to maps of 8 x 8, are counted apart: there the filters alias as
+well, and layers that were not planted break shifts and turns.
+
+    python benchmarks/audit_planted.py [--networks 20] [--part]
+"""
+
+import argparse
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from symmetries.auditing import layer_contributions
+from symmetries.groups import SO3
+
+sys.path.insert(0, str(Path(__file__).parent))
+from common import record
+
+KINDS = ("anti-aliasing removed", "absolute positions", "slope", "wrap")
+TITLES = {"slope": "finite difference along a fixed axis", "wrap": "cell that is not turned along"}
+
+
+def first_named(found: dict[str, tuple[float, float]]) -> str:
+    """The layer that adds most beyond resampling: the first row of a report."""
+    return max(found, key=lambda name: found[name][0] ** 2 - found[name][1] ** 2)
+
+
+# Pictures: networks of round filters under continuous groups. The content stays away from the
+# frame, where every finite picture breaks shifts and turns.
+
+
+def disc(side: int, radius: float = 0.55) -> Tensor:
+    """A soft disc (side, side)."""
+    r = torch.linspace(-1, 1, side)
+    return ((radius - (r[:, None] ** 2 + r**2).sqrt()) * 6).clamp(0, 1)
+
+
+class RoundFilters(nn.Module):
+    """Mixtures of three Gaussians: the same from all sides."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(inputs, outputs, 3, padding=1, padding_mode="replicate")
+        square = torch.arange(-1, 2)[:, None] ** 2 + torch.arange(-1, 2) ** 2
+        basis = torch.stack([torch.exp(-square / (2 * s * s)) for s in (0.4, 0.7, 1.5)])
+        weight = 2 * torch.randn(outputs, inputs, 3) / math.sqrt(inputs)
+        basis = basis / basis.sum((1, 2), keepdim=True)
+        self.conv.weight.data = torch.einsum("oik,kxy->oixy", weight, basis)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The convolution."""
+        return self.conv(x)
+
+
+class Halved(nn.Module):
+    """Half the resolution, behind an anti-aliasing filter; or every other pixel without it."""
+
+    def __init__(self, filtered: bool = True) -> None:
+        super().__init__()
+        self.filtered = filtered
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Every other pixel, filtered or not."""
+        if not self.filtered:
+            return x[..., ::2, ::2].clone()
+        row = torch.tensor([1.0, 4, 6, 4, 1]) / 16
+        kernel = (row[:, None] * row).expand(x.shape[1], 1, 5, 5)
+        padded = F.pad(x, (2, 2, 2, 2), mode="replicate")
+        return F.avg_pool2d(F.conv2d(padded, kernel, groups=x.shape[1]), 2)
+
+
+class Positions(nn.Module):
+    """Adds a table: an absolute position."""
+
+    def __init__(self, side: int) -> None:
+        super().__init__()
+        smooth = F.interpolate(torch.randn(1, 1, 4, 4), (side, side), mode="bicubic")
+        self.table = nn.Parameter(smooth * disc(side))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """X and the table."""
+        return x + self.table
+
+
+def dense_network(seed: int, kind: str, halvings: int = 1) -> tuple[nn.Sequential, str]:
+    """A network of maps with one broken layer, and its name."""
+    torch.manual_seed(seed)
+    more = (Halved(), RoundFilters(6, 6), nn.GELU()) if halvings == 2 else ()
+    net = nn.Sequential(
+        *(RoundFilters(1, 6), nn.Identity(), nn.GELU(), Halved()),
+        *(RoundFilters(6, 6), nn.BatchNorm2d(6), nn.Identity(), nn.GELU()),
+        *(*more, nn.Conv2d(6, 4, 1)),
+    ).eval()
+    second = seed // 2 % 2
+    if kind == "anti-aliasing removed":
+        place = 8 if halvings == 2 and second else 3
+        net[place] = Halved(filtered=False)
+    else:
+        place, side = ((1, 32), (6, 16))[second]
+        net[place] = Positions(side)
+    return net, str(place)
+
+
+def textures(seed: int) -> Tensor:
+    """Smooth pictures (2, 1, 32, 32) inside of a disc."""
+    generator = torch.Generator().manual_seed(seed)
+    coarse = torch.rand(2, 1, 16, 16, generator=generator)
+    return F.interpolate(coarse, (32, 32), mode="bicubic").clamp(0, 1) * disc(32)
+
+
+# Energies of atoms in a periodic cell: x holds P positions and, in the last three rows, the cell.
+
+
+class MinimumImage(nn.Module):
+    """Displacements to the nearest copies; broken: along fixed axes, not those of the cell."""
+
+    def __init__(self, broken: bool = False) -> None:
+        super().__init__()
+        self.broken = broken
+
+    def forward(self, displacements: Tensor, cell: Tensor) -> Tensor:
+        """Displacements to the nearest copies."""
+        if self.broken:
+            cell = torch.diag_embed(torch.linalg.vector_norm(cell, dim=-1))
+        shares = torch.einsum("nijk,nkl->nijl", displacements, torch.linalg.inv(cell))
+        return displacements - torch.einsum("nijk,nkl->nijl", shares.round(), cell)
+
+
+class Slope(nn.Module):
+    """Slope of exp(-r^2 / 2) along the bond; broken: a finite difference along the x axis."""
+
+    def __init__(self, broken: bool = False) -> None:
+        super().__init__()
+        self.broken = broken
+
+    def forward(self, bonds: Tensor) -> Tensor:
+        """Slopes (..., 1)."""
+        r2 = bonds.square().sum(-1, keepdim=True)
+        if not self.broken:
+            return r2.sqrt() * torch.exp(-r2 / 2)
+        step = torch.tensor([0.1, 0.0, 0.0], dtype=bonds.dtype)
+        ends = [(bonds + sign * step).square().sum(-1, keepdim=True) for sign in (1, -1)]
+        return (torch.exp(-ends[1] / 2) - torch.exp(-ends[0] / 2)).abs() / 0.2
+
+
+class Differences(nn.Module):
+    """Differences of all pairs of positions."""
+
+    def forward(self, positions: Tensor) -> Tensor:
+        """(N, P, P, 3)."""
+        return positions[:, :, None] - positions[:, None]
+
+
+class Energy(nn.Module):
+    """A small network of pairs."""
+
+    def __init__(self, seed: int, broken: str | None = None) -> None:
+        super().__init__()
+        torch.manual_seed(seed)
+        self.pairs = Differences()
+        self.wrap = MinimumImage(broken == "wrap")
+        self.slope = Slope(broken == "slope")
+        self.first, self.act, self.second = nn.Linear(1, 8), nn.SiLU(), nn.Linear(8, 8)
+        self.last = nn.Linear(8, 1)
+        self.double()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Energies (N, 1)."""
+        positions, cell = x[:, :-3], x[:, -3:]
+        hidden = self.act(self.first(self.slope(self.wrap(self.pairs(positions), cell))))
+        return self.last(self.act(self.second(hidden.sum(2))).sum(1))
+
+
+def crystals(seed: int, count: int = 4, atoms: int = 5) -> Tensor:
+    """Atoms in a slightly skewed cell of side 3, whose rows are the last three."""
+    generator = torch.Generator().manual_seed(seed)
+    cell = 3 * torch.eye(3) + 0.2 * torch.randn(count, 3, 3, generator=generator)
+    shares = torch.rand(count, atoms, 3, generator=generator)
+    return torch.cat((shares @ cell, cell), 1).double()
+
+
+def named_first(kind: str, seed: int, halvings: int = 1) -> tuple[str, str]:
+    """The layer that is named first in a network with one broken layer, and the broken one."""
+    if kind in ("slope", "wrap"):
+        found = layer_contributions(Energy(seed, kind), crystals(seed), SO3(), seed=seed)
+        return first_named(found), kind
+    net, name = dense_network(seed, kind, halvings)
+    group, width = (("translation", 0.25), ("rotation", 0.5))[seed % 2]
+    return first_named(layer_contributions(net, textures(seed), group, half_width=width)), name
+
+
+def main() -> None:
+    """Count, print and record."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--networks", type=int, default=100, help="of each kind")
+    parser.add_argument("--part", action="store_true", help="do not replace the stored table")
+    asked = parser.parse_args()
+    rows = []
+    for kind, halvings in (*((kind, 1) for kind in KINDS), *((kind, 2) for kind in KINDS[:2])):
+        pairs = [named_first(kind, seed, halvings) for seed in range(asked.networks)]
+        wrong = {str(seed): a for seed, (a, b) in enumerate(pairs) if a != b}
+        row: dict[str, Any] = {"broken": TITLES.get(kind, kind), "networks": len(pairs)}
+        row |= {"halvings": halvings} if kind in KINDS[:2] else {}
+        row |= {"named_first": len(pairs) - len(wrong), "named_instead_by_seed": wrong}
+        rows.append(row)
+        print(row, flush=True)
+    record("audit_planted-cpu", rows, part=asked.part)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""``symmetries wrap``: any frozen model made invariant."""
+
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from symmetries.cli import options
+from symmetries.cli.resuming import is_helper
+
+if TYPE_CHECKING:
+    from symmetries.results import WrapResult
+
+
+@options.unbundled
+def wrap(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="The folder model/ of symmetries fit, an .onnx file, module:callable, or (with "
+            "--trust) a .pt2 file of torch.export.",
+        ),
+    ],
+    reference: Annotated[
+        str,
+        typer.Argument(
+            metavar="REFERENCE", help="Pictures in the poses that the model knows: as DATA."
+        ),
+    ],
+    *,
+    group: options.GroupName = "rotation",
+    views: Annotated[
+        int,
+        typer.Option("--views", help="Poses of a picture that the model may see.", min=1, max=64),
+    ] = 1,
+    range: Annotated[
+        str | None,
+        typer.Option(
+            "--range",
+            metavar="NAME=VALUE,...",
+            help="How far pictures will be moved: rotation=45,shift=2px. By default angles go all "
+            "around, shifts over 15 % of the side and zooms up to 1.5.",
+        ),
+    ] = None,
+    held_out: Annotated[
+        str | None,
+        typer.Option(
+            "--held-out",
+            metavar="DATA",
+            help="Pictures like REFERENCE that choose the rule, best those that the model has not "
+            "seen. By default a fifth of REFERENCE.",
+        ),
+    ] = None,
+    output_kind: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            metavar="[NAME:]KIND",
+            help="Kind of the model's output, if it cannot be recognised: logits, probabilities, "
+            "embedding, scalar, sequence, ctc, map, points or boxes.",
+        ),
+    ] = None,
+    inputs: Annotated[
+        str | None,
+        typer.Option("--inputs", metavar="NAME=NUMBER,...", help="Other inputs of an ONNX file."),
+    ] = None,
+    normalize: Annotated[
+        str | None,
+        typer.Option(
+            "--normalize",
+            metavar="MEAN/STD",
+            help="Normalisation of the model's inputs, which becomes part of the files: imagenet, "
+            "or 0.5,0.5,0.5/0.25,0.25,0.25.",
+            rich_help_panel=options.DATA,
+        ),
+    ] = None,
+    channels: Annotated[
+        str | None,
+        typer.Option(
+            "--channels",
+            help="Colour channels that the model expects: rgb or bgr. Grey images get three.",
+            rich_help_panel=options.DATA,
+        ),
+    ] = None,
+    preset: options.Preset = None,
+    fill: options.Fill = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Load .pt2 and TorchScript files, which can run code.")
+    ] = False,
+    output: options.Output,
+    machine: options.Machine,
+    reading: options.Reading,
+) -> None:
+    """Put a canonicaliser in front of a frozen model, so that moved pictures are answered as usual.
+
+    Writes wrapped.pt2 (torch.export) and wrapped.onnx, which take pictures in [0, 1], wrap.json
+    (scores before and after, latency) and report.html. Both files are compared with the module on
+    moved pictures before they are written.
+
+    [dim]Example:[/] symmetries wrap net.onnx reference/ --group rotation --out out/wrapped
+    """
+    from symmetries.analysis.preprocessing import make_preprocessing
+    from symmetries.analysis.progress import progress_bar
+    from symmetries.analysis.wrap_files import export_checked
+    from symmetries.analysis.wrap_results import check_pictures_of, describe_wrapped
+    from symmetries.analysis.wrapping import wrap_model
+    from symmetries.cli.inputs import reading_arguments
+    from symmetries.cli.runs import begin
+
+    words = [model, reference, *options.given(group=group, views=views, range=range)]
+    words += options.given(held_out=held_out, output=output_kind, inputs=inputs, fill=fill)
+    words += options.given(normalize=normalize, channels=channels, trust=trust)
+    words += reading.words()
+    run = begin("wrap", words, output.folder("wrap", reference), machine, output, preset)
+    work = partial(
+        wrap_model,
+        model,
+        reference,
+        group,
+        views=views,
+        range=range,
+        held_out=held_out,
+        output=output_kind,
+        inputs=inputs,
+        preprocessing=make_preprocessing(normalize, channels),
+        preset=run.preset,
+        fill=fill,
+        trust=trust,
+        seed=run.seed,
+        place=run.place,
+        say=run.say,
+        reading=reading_arguments(reading),
+        **run.training(),
+    )
+    if is_helper(run.processes):  # another process of the same run: it trains and writes nothing
+        work()
+        return
+    with run.folder() as into:
+        found = work()
+        with progress_bar("report", total=3, quiet=run.quiet) as advance:
+            files = export_checked(found.module, into, check_pictures_of(found))
+            advance("files")
+            result = describe_wrapped(found, model, files, run.info)
+            result.save(into / "wrap.json")
+            advance("numbers")
+            result.to_html(into / "report.html")
+            advance("page")
+    names = (*(file.name for file in result.files), "wrap.json", "report.html")
+    run.show(result, table(result), names, result.warnings)
+
+
+def table(result: "WrapResult") -> Table:
+    """Return the table that the command prints."""
+    from symmetries.report.wrap_report import HEADER, rows_of, rule_words
+
+    shown = Table(HEADER[0], box=None, pad_edge=False, header_style="dim")
+    for name in HEADER[1:]:
+        shown.add_column(name, justify="right")
+    for row in rows_of(result):
+        shown.add_row(*row)
+    shown.caption, shown.caption_justify = rule_words(result), "left"
+    return shown
