@@ -77,7 +77,8 @@ bench: setup ## every benchmark; results go to benchmarks/results
 	  test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 
 # The packages get an environment of their own; what cannot be had keeps its stored row. Newer wheels
-# of torchvision than 0.15.2 do not import beside a CPU build of torch.
+# of torchvision than 0.15.2, and those of torchaudio, which nothing here needs, do not import beside
+# a CPU build of torch.
 FOLDER ?= $(HOME)/.cache/symmetries/wild
 wild: setup ## audits of models from the package index, downloaded into FOLDER
 	test -x $(FOLDER)/venv/bin/python || $(PYTHON) -m venv $(FOLDER)/venv
@@ -85,6 +86,8 @@ wild: setup ## audits of models from the package index, downloaded into FOLDER
 	  $(FOLDER)/venv/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt $$package || true; done
 	$(FOLDER)/venv/bin/python -c "import torchvision" 2> /dev/null || \
 	  $(FOLDER)/venv/bin/python -m pip install -q --disable-pip-version-check --no-deps torchvision==0.15.2 || true
+	$(FOLDER)/venv/bin/python -c "import torchaudio" 2> /dev/null || \
+	  $(FOLDER)/venv/bin/python -m pip uninstall -q -y torchaudio || true
 	$(FOLDER)/venv/bin/python benchmarks/wild/run.py --folder $(FOLDER)
 
 docs: setup ## the documentation, into docs/_build/html

@@ -175,7 +175,7 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", choices=[*PARTS, "none"], default=PARTS)
     parser.add_argument("--share", nargs=2, type=int, default=(0, 1), help="I N: of the kills")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--merge", nargs="+", type=Path, help="results of parts, of one commit")
+    parser.add_argument("--merge", nargs="+", type=Path, help="results of parts")
     options = parser.parse_args()
     started = time.time()
     if options.merge:
@@ -211,11 +211,9 @@ def main() -> None:
 
 
 def merge(files: list[Path]) -> None:
-    """Write the results of parts that ran beside each other as one; they are of one commit."""
+    """Write the results of parts that ran beside each other as one; it names all their commits."""
     found = [json.loads(file.read_text()) for file in files]
     runs = [one["run"] for one in found]
-    if len({run["commit"] for run in runs}) != 1:
-        raise SystemExit(f"parts of several commits: {sorted({run['commit'] for run in runs})}")
     whole: dict[str, Any] = {part: {} for part in PARTS}
     for one in found:
         for part in PARTS:
@@ -228,8 +226,9 @@ def merge(files: list[Path]) -> None:
     for part in PARTS:
         whole[part] = {name: whole[part][name] for name in COMMANDS if name in whole[part]}
     last = max(runs, key=lambda run: str(run["created"]))
-    whole["run"] = {**last, "command": [run["command"] for run in runs]}
-    whole["run"]["seconds"] = [run["seconds"] for run in runs]
+    whole["run"] = {**last, "parts": runs}
+    for word in ("commit", "machine", "torch"):
+        whole["run"][word] = ", ".join(dict.fromkeys(str(run[word]) for run in runs))
     (RESULTS / "outputs.json").write_text(json.dumps(whole, indent=1) + "\n")
 
 

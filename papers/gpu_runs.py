@@ -37,7 +37,7 @@ EVERY, POLL = 10.0, 0.5  # seconds between two writings, two looks
 # A job that was asked to stop ends as any other: a process that a signal ends leaves the GPU's
 # context to the driver, in the midst of what it was doing.
 ENDING = """
-import runpy, sys
+import runpy, signal, sys
 from pathlib import Path
 sys.argv = sys.argv[1:]
 sys.path[0] = str(Path(sys.argv[0]).parent)
@@ -48,6 +48,8 @@ except KeyboardInterrupt:
     if "torch" in sys.modules and sys.modules["torch"].cuda.is_initialized():
         sys.modules["torch"].cuda.synchronize()
     sys.exit(1)
+finally:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is ending already
 """
 LARGEST = {"arrays": 15 * 2**20, "checkpoints": 25 * 2**20}  # bytes of each archive
 

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def turning(hooks):
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(presets_of(OrbitConfig), "quick", CONFIG)
-        patch.setattr("symmetries.learners.orbit_posterior.fitting.LOOKED_AT", 512)
+        patch.setattr("symmetries.learners.orbit_posterior.rounds.LOOKED_AT", 512)
         images, _ = hooks(700, 60)
         labels = np.arange(700) % 2
         options = {"device": "cpu", "progress": False}

@@ -271,7 +271,7 @@ def small(monkeypatch):
     monkeypatch.setitem(classifiers.INVARIANT_PRESETS, "quick", SMALL | {"steps": 4})
     monkeypatch.setitem(presets_of(SymmetryConfig), "quick", TINY)
     monkeypatch.setitem(presets_of(OrbitConfig), "quick", ORBIT)
-    monkeypatch.setattr("symmetries.learners.orbit_posterior.fitting.LOOKED_AT", 64)
+    monkeypatch.setattr("symmetries.learners.orbit_posterior.rounds.LOOKED_AT", 64)
 
 
 @pytest.fixture

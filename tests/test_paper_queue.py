@@ -85,6 +85,13 @@ def test_at_the_limit_jobs_are_asked_to_stop_and_end_by_themselves(queue):
     assert "stopped\n" in log
 
 
+def test_a_job_that_is_ending_is_not_stopped_by_the_signal(queue):
+    slow = "import atexit, time; atexit.register(time.sleep, 3)\n"
+    (queue.module.HERE / "script.py").write_text(slow + SCRIPT)
+    found = queue(((queue.job("a", 0),),), limit=1.0)
+    assert (found["a"]["stopped"], found["a"]["rc"]) == (True, 0)
+
+
 def test_unfinished_jobs_go_on_from_their_checkpoints(queue):
     lanes = ((queue.job("done", 0), queue.job("long", 60)),)
     queue(lanes, limit=2.0)

@@ -157,12 +157,79 @@ def test_widths_on_the_edge_and_long_runs():
     assert max(shifted, key=shifted.get) == 1.125
     assert shifted[1.125] - shifted[1.0] < 0.002
     paper = json.loads((PAPERS / "invariant-weights" / "expected.json").read_text())["table5"]
+    below = {}
     for run in (run for batch in tables["table5-long"] for run in batch["runs"]):
         said = paper["rows"][run["row"]]["accuracy"][paper["sets"].index(run["set"])]
-        assert run["accuracy"] > said, "learned rows are above the paper"
+        if run["accuracy"] < said:
+            below[run["row"], run["set"]] = round(said - run["accuracy"], 2)
+    assert below == {("fixed 135", "mnist-rotated"): 0.13, ("fixed 175", "mnist-rotated"): 0.17}
+    has("invariant-weights", "by 0.13 and 0.17 points", f"{30 - len(below)} of 30 entries")
     ends = [(b["tag"], b["seed"], w) for b in tables["identified"] for w in b["learned"]]
     low = [(seed, round(w)) for tag, seed, w in ends if tag == "2 sectors" and w < 60]
     assert low == [(1, 38), (2, 38)]
+
+
+def test_singular_values_of_the_published_networks():
+    table = results("genuine-invariance")["plain"]["table"]
+    words = []
+    for group in ("r4", "t3"):
+        sizes = {name: row["sigma_max"]["mean"] for name, row in table[group].items()}
+        most = max(value for name, value in sizes.items() if name.startswith("IR-nu"))
+        words.append((f"{sizes['DA-plain']:.1f}", f"{most:.1f}"))
+    (a, b), (c, d) = words
+    said = f"{a} without (DA) and at most {b} with it under R4, {c} and at most {d} under T3"
+    has("genuine-invariance", said)
+
+
+def test_what_the_recipe_adds(monkeypatch):
+    monkeypatch.syspath_prepend(str(PAPERS / "relaxed-equivariance"))
+    from page_screen import COLUMNS, EPOCHS, matching, recipe_rows, short_rows
+
+    found = results("relaxed-equivariance")
+    expected = json.loads((PAPERS / "relaxed-equivariance" / "expected.json").read_text())
+    gains, lacking = {"cifar10": [], "cifar100": []}, []
+    for line in expected["table3"]:
+        for data, augment in COLUMNS.values():
+            ways = [matching(f(found), line, data, augment) for f in (recipe_rows, short_rows)]
+            if all(ways) and ways[0][0]["epochs"] == EPOCHS:
+                long, short = (mean(row["accuracy"] for row in rows) for rows in ways)
+                gains[data].append(long - short)
+            elif ways[1] and not ways[0]:
+                paper = line[data + "_augmented" * augment][0]
+                lacking.append((data, paper - mean(row["accuracy"] for row in ways[1])))
+    low, high = ((f"{min(v):.1f}", f"{max(v):.1f}") for v in gains.values())
+    said = f"{low[0]} to {low[1]} points on CIFAR-10 and {high[0]} to {high[1]} on CIFAR-100"
+    less = sum(gap <= min(gains[data]) for data, gap in lacking)
+    most = [max(gap for d, gap in lacking if d == data) for data in gains]
+    counted = f"what {less} of the {len(lacking)} short cells lack"
+    has("relaxed-equivariance", said, counted, f"lack up to {most[0]:.0f} and {most[1]:.0f} points")
+
+
+def test_lambda_brings_strict_symmetry_back():
+    rows = [
+        row
+        for row in results("relaxed-equivariance")["rows"]
+        if (row["experiment"], row["rotations"], row["epochs"]) == ("table3", 4, 6)
+        and not (row["augment"] or row["validation"])
+    ]
+
+    def over(data, penalty, read):
+        found = [r for r in rows if (r["data"], r["penalty"]) == (data, penalty)]
+        return mean(read(r) for r in found if (r["omega"], r.get("rate", 4.0)) == (0.1, 4.0))
+
+    def accuracy(row):
+        return row["accuracy"]
+
+    def turned(row):
+        return row["change_under_quarter_turn"]
+
+    first, last = (over("cifar100", penalty, accuracy) for penalty in (0.001, 5.0))
+    has("relaxed-equivariance", f"from {first:.1f} to {last:.1f}")
+    small, large = (over("cifar100", penalty, turned) for penalty in (5.0, 0.001))
+    has("relaxed-equivariance", f"by {small:.2f} under a quarter turn ({large:.2f} at lambda")
+    has("relaxed-equivariance", f"change by {over('cifar10', 5.0, turned):.2f} at lambda = 5")
+    strict = [r for r in rows if (r["data"], r["mode"]) == ("cifar100", "strict")]
+    has("relaxed-equivariance", f"strict network, {mean(map(accuracy, strict)):.1f}")
 
 
 def test_recipes():

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.fixture(scope="module", autouse=True)
 def few_looks():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("symmetries.learners.orbit_posterior.fitting.LOOKED_AT", 64)
+        patch.setattr("symmetries.learners.orbit_posterior.rounds.LOOKED_AT", 64)
         yield
 
 

@@ -268,6 +268,16 @@ def test_the_expected_time_is_of_the_right_size():
     assert (in_words(0.01), in_words(61), in_words(600)) == ("1 s", "61 s", "10 min")
 
 
+def test_the_expected_time_of_a_small_network_is_not_that_of_its_calls():
+    net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 3))
+    x = torch.rand(100, 1, 8, 8)
+    expected = expected_seconds(
+        net, x, make_moves(Affine2("rotation"), x, samples=8), closely=100, steps=20, layers=0
+    )
+    found = quick(net, x, Affine2("rotation"), samples=8, steps=20, layers=())
+    assert 0.1 < (expected.outputs + expected.looks) / found.seconds < 10
+
+
 def test_functions_of_arrays(net, x, y):
     weight = np.random.default_rng(0).normal(size=(36, 3))
 

@@ -27,5 +27,5 @@ def tiny(monkeypatch):
     )
     monkeypatch.setitem(presets_of(SymmetryConfig), "quick", config)
     monkeypatch.setitem(presets_of(OrbitConfig), "quick", ORBIT)
-    monkeypatch.setattr("symmetries.learners.orbit_posterior.fitting.LOOKED_AT", 64)
+    monkeypatch.setattr("symmetries.learners.orbit_posterior.rounds.LOOKED_AT", 64)
     return config

@@ -90,8 +90,8 @@ def audit_energies(
                 worst[name + suffix] = max(worst.get(name + suffix, 0.0), float(values.max()))
     measures = {}
     for name in (n for n in rows if not n.endswith(" alone")):
-        one = estimate(torch.tensor(rows[name]), level=level, least=0.0)
-        alone = float(torch.tensor(rows[name + " alone"]).mean())
+        one = estimate(torch.tensor(rows[name], dtype=torch.float64), level=level, least=0.0)
+        alone = sum(rows[name + " alone"]) / len(rows[name + " alone"])
         measures[name] = one.model_copy(update={"discretisation": alone})
     some = resolve_action(group, torch.zeros(1, 1, 3)).group
     shown = {n: text.format(*units) for n, text in MEASURES.items() if n in measures}

@@ -122,20 +122,20 @@ class _Outputs:
         self.moved_to.append(logits.argmax(1))
         self.add(self.sums, logits, slice(None), "")
         change = (margin(logits, self.leading) - self.margin).abs()
-        _add(self.sums, MARGIN_CHANGE, change)
+        add(self.sums, MARGIN_CHANGE, change)
 
     def add(
         self, sums: dict[str, Tensor], logits: Tensor, rows: "slice | Tensor", suffix: str
     ) -> None:
         """Add what logits of some of the examples say."""
         if self.target is not None:
-            _add(sums, MOVED + suffix, self.correct(logits, rows))
+            add(sums, MOVED + suffix, self.correct(logits, rows))
             if suffix:  # the same examples as they are, to compare with
-                _add(sums, STILL, self.correct(self.logits[rows], rows))
+                add(sums, STILL, self.correct(self.logits[rows], rows))
         same = logits.argmax(1) == self.logits[rows].argmax(1)
-        _add(sums, AGREEMENT + suffix, same.to(logits.dtype))
+        add(sums, AGREEMENT + suffix, same.to(logits.dtype))
         for name, error in OUTPUT_ERRORS.items():
-            _add(sums, name + suffix, error(self.logits[rows], logits))
+            add(sums, name + suffix, error(self.logits[rows], logits))
 
     def correct(self, logits: Tensor, rows: "slice | Tensor") -> Tensor:
         if self.target is None:
@@ -227,12 +227,13 @@ class _Maps:
 
     def compare(self, sums: dict[str, Tensor], other: "_Maps", suffix: str) -> None:
         """Add similarities of these maps to others."""
-        _add(sums, SIMILARITY + suffix, map_similarity(self.main, other.main))
+        add(sums, SIMILARITY + suffix, map_similarity(self.main, other.main))
         if self.by_threshold:
             pairs = zip(self.by_threshold, other.by_threshold, strict=True)
             similar = torch.stack([map_similarity(a, b) for a, b in pairs], 1)
-            _add(sums, CURVE + suffix, similar)
+            add(sums, CURVE + suffix, similar)
 
 
-def _add(sums: dict[str, Tensor], name: str, values: Tensor) -> None:
+def add(sums: dict[str, Tensor], name: str, values: Tensor) -> None:
+    """Add values to the sum of a name, or begin it."""
     sums[name] = sums[name] + values if name in sums else values

@@ -74,7 +74,7 @@ def layer_equivariance(
     moves = make_moves(
         group, x, identity=identity, samples=samples, half_width=half_width, seed=seed
     )
-    chosen = _choose(model, layers)
+    chosen = choose_layers(model, layers)
     sums: dict[str, dict[str, list[Tensor]]] = {}
     shapes: dict[str, torch.Size] = {}
     device = model_device(model, x)
@@ -100,7 +100,8 @@ def layer_equivariance(
     )
 
 
-def _choose(model: nn.Module, layers: Sequence[str] | None) -> dict[str, nn.Module]:
+def choose_layers(model: nn.Module, layers: Sequence[str] | None) -> dict[str, nn.Module]:
+    """Layers by name; None is every layer without children, and those that are relaxed."""
     every = named_modules(model)
     if layers is None:
         whole = {n: m for n, m in every.items() if not list(m.children()) or _says(m)}

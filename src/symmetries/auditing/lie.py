@@ -19,12 +19,12 @@ from torch import Tensor, nn
 
 from symmetries._validation.checks import check_finite, check_number, invalid
 from symmetries.actions.base import Action
-from symmetries.auditing.answers import named_modules, plain
+from symmetries.auditing.answers import plain
 from symmetries.auditing.elements import Moves, make_moves, resolve_action
 from symmetries.auditing.estimate import estimate
 from symmetries.auditing.inputs import Inputs, inputs_of
 from symmetries.auditing.layer_laws import layer_laws
-from symmetries.auditing.layers import layer_outputs
+from symmetries.auditing.layers import choose_layers, layer_outputs
 from symmetries.auditing.models import Model, check_callable, model_device, untouched
 from symmetries.groups.base import Group
 from symmetries.results import LieDerivative
@@ -84,7 +84,9 @@ def lie_derivative(
         remedy = "a finite group has no small elements: use its errors"
         raise invalid("group", "a continuous group", repr(acting), remedy)
     moves = make_moves(action, x[:2], samples=1)
-    chosen = _layers(model, layers)
+    if layers and not isinstance(model, nn.Module):
+        raise invalid("layers", "none for a plain function", ", ".join(layers), "give a module")
+    chosen = choose_layers(model, layers) if isinstance(model, nn.Module) else {}
     device = model_device(model, x)
     rows: list[LieDerivative] = []
     with untouched(model), torch.no_grad():
@@ -139,19 +141,6 @@ def is_smooth(group: Group[Any]) -> bool:
 def law_is_usual(kind: str | None) -> bool:
     """Whether outputs of a kind stay, or move like images: what :func:`lie_derivative` assumes."""
     return kind in ("logits", "probabilities", "embedding", "scalar", "map")
-
-
-def _layers(model: Model, names: Sequence[str]) -> dict[str, nn.Module]:
-    if not names:
-        return {}
-    if not isinstance(model, nn.Module):
-        raise invalid("layers", "none for a plain function", ", ".join(names), "give a module")
-    every = named_modules(model)
-    unknown = [name for name in names if name not in every]
-    if unknown:
-        known = ", ".join(name for name in every if name)
-        raise invalid("layers", f"names among {known}", ", ".join(unknown), "check the spelling")
-    return {name: every[name] for name in names}
 
 
 def one_parameter(group: Group[Any], i: int, value: float, batch: Tensor) -> Any:  # noqa: ANN401

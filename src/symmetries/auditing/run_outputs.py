@@ -13,7 +13,7 @@ from symmetries._validation.placement import call_model
 from symmetries.auditing.answers import CLASSIFIERS, KINDS, adapt, pick, plain, split_output
 from symmetries.auditing.elements import Moves
 from symmetries.auditing.estimate import estimate
-from symmetries.auditing.examine import ROUND_TRIP, joined
+from symmetries.auditing.examine import ROUND_TRIP, add, joined
 from symmetries.auditing.models import PROBE, Model, model_device, untouched
 from symmetries.auditing.representations import Representation, representation
 from symmetries.auditing.summarise import SHARES, estimate_share
@@ -50,14 +50,17 @@ def examine_outputs(
             sums: dict[str, Tensor] = {}
             for element in moves.of(start, start + len(batch), device):
                 moved = read(model, moves.action(element, batch), law)
-                _add(sums, law.compare(moves, element, still, moved, batch), "")
+                errors = law.compare(moves, element, still, moved, batch)
                 if len(chosen):
                     some, few = batch[chosen.to(device)], _rows(still, chosen)
                     part = moves.some(element, chosen.to(device))
                     there = moves.there_and_back(part, some)
                     same = torch.equal(there, some)
                     again = few if same else read(model, there, law)
-                    _add(sums, law.alone(moves, part, few, again, some), ROUND_TRIP)
+                    alone = law.alone(moves, part, few, again, some)
+                    errors |= {name + ROUND_TRIP: values for name, values in alone.items()}
+                for name, values in errors.items():
+                    add(sums, name, values)
             found = {name: (total / len(moves)).cpu() for name, total in sums.items()}
             if isinstance(still, Tensor) and law.kind == "scalar":
                 found[SPREAD] = still.double().reshape(len(still), -1).cpu()
@@ -193,9 +196,3 @@ def _rows(value: Any, chosen: Tensor) -> Any:  # noqa: ANN401 - a tensor or a li
     if isinstance(value, Tensor):
         return value[chosen.to(value.device)]
     return [value[i] for i in chosen.tolist()]
-
-
-def _add(sums: dict[str, Tensor], errors: dict[str, Tensor], suffix: str) -> None:
-    for name, values in errors.items():
-        name += suffix
-        sums[name] = sums[name] + values if name in sums else values

@@ -10,7 +10,8 @@ from symmetries.auditing.contributions import EXAMPLES, contribution_passes
 from symmetries.auditing.elements import Moves
 from symmetries.auditing.models import Model, model_device, untouched
 
-PROBE = 4  # examples of a timed pass
+PROBE, MANY = 4, 64  # examples of a timed pass, and of one of a small model
+SHORT = 0.05  # seconds of a pass of a small model, whose time is that of calls and not of examples
 LAYER_SAMPLES = 4  # elements that the table of layers draws of a continuous group
 
 
@@ -57,6 +58,9 @@ def expected_seconds(
     some = x[:PROBE].to(device)
     with untouched(model):
         forward, classes = _forward(model, some)
+        if forward * len(some) < SHORT:
+            some = x[:MANY].to(device)
+            forward, classes = _forward(model, some)
         both = _both(model, some) if gradients else 0.0
     n, s = len(x), len(moves)
     resampled = not _exact(moves, x[:1])

@@ -35,10 +35,13 @@ OUTPUTS = {
     "largest_force_error": "largest error of a force",
     "relative_force_error": "error of the forces, of their size",
 }
-ALSO_CHECKED = ("relative_error", "force_error")  # beside the first measure of an output
+ALSO_CHECKED = ("relative_error", "force_error", "agreement")  # beside the first measure
 NEED_LABELS = ("accuracy", "accuracy_moved")
 # Largest relative change of the logits for which a model is called invariant.
 INVARIANT, NEARLY = 1e-6, 0.05
+ALWAYS = 0.99  # share of predictions that stay, from which on a change within resampling is none
+WITHIN = "within the error of resampling"
+SCALE_FREE = ("cosine", "relative_error", "matched", "edit_distance")
 Row = tuple[str, str, str, str]
 
 
@@ -71,6 +74,12 @@ def _unit(result: AuditResult, name: str) -> str:
     return f" [{result.units[name]}]" if name in result.units else ""
 
 
+def counted(result: AuditResult) -> str:
+    """What examples are called: images, structures of atoms, or examples of other data."""
+    other = "structures" if result.output == "energy" else "examples"
+    return other if result.data is None else "images"
+
+
 def class_name(result: AuditResult, label: int) -> str:
     """The name of a class, where the data has one, or its number."""
     names = () if result.data is None else result.data.classes
@@ -85,7 +94,7 @@ def weakest_words(result: AuditResult) -> str:
     row = min(rows, key=lambda row: (row.agreement, -row.examples))
     text = f"Weakest class: {class_name(result, row.label)}, {100 * row.agreement:.0f} % "
     text += f"({100 * row.low:.0f} to {100 * row.high:.0f}) the same when moved, "
-    text += f"of {row.examples:,} images"
+    text += f"of {row.examples:,} {counted(result)}"
     if row.becomes is None:
         return f"{text}."
     other = class_name(result, row.becomes)
@@ -109,9 +118,16 @@ def verdict(result: AuditResult) -> str:
     if measure is None:
         return _output_verdict(result)
     change, alone = measure.mean, measure.discretisation or 0.0
-    if change <= max(INVARIANT, 2 * alone):
-        exactly = "exactly" if change <= INVARIANT else "within the error of resampling"
-        return f"Yes, {exactly}: the outputs stay the same when the inputs are moved."
+    if change <= INVARIANT:
+        return "Yes, exactly: the outputs stay the same when the inputs are moved."
+    if change <= 2 * alone:
+        if result.agreement is None or result.agreement.mean >= ALWAYS:
+            return f"Yes, {WITHIN}: the outputs stay the same when the inputs are moved."
+        return (
+            f"Cannot be told: outputs change by {100 * change**0.5:.2g} % of their size, and by "
+            f"{100 * alone**0.5:.2g} % when inputs are moved there and back, by resampling alone; "
+            f"{100 * (1 - result.agreement.mean):.1f} % of the predictions change."
+        )
     words = _consequence(result)
     if change <= NEARLY:
         return f"Nearly: outputs change by {100 * change**0.5:.0f} % of their size; {words}."
@@ -121,18 +137,18 @@ def verdict(result: AuditResult) -> str:
 def _output_verdict(result: AuditResult) -> str:
     """The answer for other outputs: the first measure that is not what it should be."""
     checked = [name for i, name in enumerate(result.measures) if not i or name in ALSO_CHECKED]
-    words = ""
+    words, cause = "", "rounding" if result.output == "energy" else "resampling"
     for name in checked:
         found = result.measures[name]
-        best = 1.0 if name in ("cosine", "matched") else 0.0
+        best = 1.0 if name in ("cosine", "matched", "agreement") else 0.0
         gap = abs(found.mean - best)
         alone = 0.0 if found.discretisation is None else abs(found.discretisation - best)
         value = f"{OUTPUTS.get(name, name)}{_unit(result, name)}: {found.mean:.3g}"
         if gap > max(INVARIANT, 2 * alone):
-            return (
-                f"No: outputs do not move as they should ({value}; resampling alone {alone:.3g})."
-            )
-        exactly = "exactly" if gap <= INVARIANT else "within the error of resampling"
+            return f"No: outputs do not move as they should ({value}; {cause} alone {alone:.3g})."
+        if name in SCALE_FREE and gap > NEARLY:
+            return f"Cannot be told: {value}, of which resampling alone may be {alone:.3g}."
+        exactly = "exactly" if gap <= INVARIANT else WITHIN
         words = words or f"Yes, {exactly}: outputs move as they should ({value})."
     return words
 

@@ -8,8 +8,9 @@ those B positions.
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -39,7 +40,33 @@ class Images(Protocol):
         """Labels (N,)."""
 
 
-Data = Batch | Images | Dataset[object]
+class Draws(Protocol):
+    """Source of random numbers, one row for each example."""
+
+    def rand(self, *shape: int) -> Tensor:
+        """Uniform numbers in [0, 1)."""
+
+    def randn(self, *shape: int) -> Tensor:
+        """Standard normal numbers."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Data of :func:`symmetries.training.train` whose batches a function prepares.
+
+    Args:
+        tensors: one row per example.
+        prepare: from rows of them, and a source of random numbers, to what the loss gets: tensors
+            with one row per example, each of which depends on no other. It may not read the model.
+        steps: prepared at once; what a step gets does not depend on it.
+    """
+
+    tensors: Batch
+    prepare: Callable[[Batch, Draws], Batch]
+    steps: int = 8
+
+
+Data = Batch | Images | Dataset[object] | Prepared
 
 
 class Order:

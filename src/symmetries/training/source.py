@@ -17,9 +17,12 @@ from symmetries.training.batches import (
     JoinedBatches,
     LoadedBatches,
     Order,
+    Prepared,
     ResidentBatches,
 )
 from symmetries.training.config import TrainConfig
+from symmetries.training.prepared import PreparedBatches
+from symmetries.training.step import Step
 
 # Fraction of the free device memory for data; the rest is for the model and its gradients.
 DEVICE_SHARE = 0.5
@@ -32,7 +35,7 @@ def as_tensors(data: Data) -> Batch | None:
         >>> as_tensors((torch.zeros(5, 2), torch.zeros(5)))[0].shape
         torch.Size([5, 2])
     """
-    if isinstance(data, TensorDataset):
+    if isinstance(data, TensorDataset | Prepared):
         tensors: Batch = data.tensors
     elif isinstance(data, tuple):
         tensors = data
@@ -82,6 +85,9 @@ def make_batches(
         world: number of processes.
         first: the step at which the run starts or resumes.
     """
+    if isinstance(data, Prepared):
+        rows = make_batches(data.tensors, config, device, rank, world, first)
+        return PreparedBatches(rows, data, Step(config.steps, config.seed, device, rank, world))
     tensors = as_tensors(data)
     examples = count_examples(data)
     resident = tensors is not None and fits_on_device(tensors, device)

@@ -125,10 +125,14 @@ class Step:
         """Advance to a step and seed its random numbers."""
         check_whole(index, "index", least=0)
         self._index = index
-        self.generator.manual_seed(mix(self.seed, _STEP, index))
+        self.seed_examples(index)
         _seed_layers(self.device, mix(self.seed, _LAYERS, index, 0))
         if self._on_device is not None:
             self._on_device.fill_(index / self.total)
+
+    def seed_examples(self, index: int) -> None:
+        """Seed ``rand``, ``randn`` and ``generator`` as at the beginning of a step."""
+        self.generator.manual_seed(mix(self.seed, _STEP, index))
 
     @property
     def index(self) -> int:

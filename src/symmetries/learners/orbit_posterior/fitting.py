@@ -1,27 +1,28 @@
 """How an orbit posterior is fitted: several folds, each in rounds until its answer has settled."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from symmetries._validation.checks import as_device
-from symmetries.groups.names import group_name
 from symmetries.learners.orbit_posterior.calibrating import read_sets
 from symmetries.learners.orbit_posterior.chart import widened
-from symmetries.learners.orbit_posterior.config import Training
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
 from symmetries.learners.orbit_posterior.reading import outer_mass
+from symmetries.learners.orbit_posterior.rounds import (
+    LOOKED_AT,
+    Run,
+    device_of,
+    fit_round,
+    join,
+    split_held_out,
+)
 from symmetries.learners.orbit_posterior.verdicts import told
-from symmetries.training import History, train
-from symmetries.training.best import BestWeights
-from symmetries.training.recipe import plain_settings
+from symmetries.training import History
 from symmetries.training.side_by_side import side_by_side, sleep_while_waiting, torch_threads
 from symmetries.training.source import fits_on_device
 from symmetries.training.step import mix
@@ -29,18 +30,11 @@ from symmetries.training.step import mix
 if TYPE_CHECKING:
     from symmetries.learners.orbit_posterior.model import OrbitPosterior
 
-LEAST_HELD_OUT = 16
-MOST_HELD_OUT = 2048
-LOOKED_AT = 1024  # held-out views at each look
-LOOKS = 10  # over a round
 READ = 512  # held-out pictures whose widths are looked at
 OUTER = 0.01  # of q may lie in the outer 5 % of the reach
 WIDER = 2.0
-FEWEST_STEPS = 600  # of a round; few pictures are overfitted by more
-OVERFITS = 0.7  # of a round: what is best before is followed by no other round
 MOST_TRIES = 4
 MANY_COORDINATES = 6
-Run = Mapping[str, Any]  # fields of TrainConfig
 
 
 def shrunk(images: Tensor, largest: int) -> Tensor:
@@ -79,9 +73,9 @@ def fit_folds(model: "OrbitPosterior", images: Tensor, run: Run) -> History:
     """
     folds = model.folds(len(images))
     together = _can_share_cores(model, run)
-    if together and _device(run).type == "cuda":
+    if together and device_of(run).type == "cuda":
         sleep_while_waiting()
-    images = resident(images, _device(run)) if _processes(run) == 1 else images
+    images = resident(images, device_of(run)) if _processes(run) == 1 else images
     with torch_threads(model.threads if together else torch.get_num_threads()):
         first, history = _find_reach(model, images, folds, run)
         others = {**run, "progress": False} if together else run  # one bar at a time
@@ -94,7 +88,7 @@ def fit_folds(model: "OrbitPosterior", images: Tensor, run: Run) -> History:
         fits.append(Fit(model, model.smaller_fit, model.fold_count, fewer, others, "fewer"))
         if together:
             finish = [fit.finish for fit in fits]
-            side_by_side(finish, threads=model.threads, device=_device(run))
+            side_by_side(finish, threads=model.threads, device=device_of(run))
         for fit in fits:
             fit.finish()  # nothing is left to do where they were fitted side by side
             join(history, fit.history)
@@ -115,22 +109,12 @@ def _mean_drifts(model: "OrbitPosterior", drifts: list[tuple[float, ...]]) -> di
 
 def _can_share_cores(model: "OrbitPosterior", run: Run) -> bool:
     """Whether fits will run side by side: on a CPU or a GPU, in one process."""
-    return _processes(run) == 1 and _device(run).type in ("cpu", "cuda") and model.shares_cores
+    return _processes(run) == 1 and device_of(run).type in ("cpu", "cuda") and model.shares_cores
 
 
 def _processes(run: Run) -> int:
     count: int = run.get("devices", 1) * run.get("nodes", 1)
     return count
-
-
-def _device(run: Run) -> torch.device:
-    """Where a run will train."""
-    name = run.get("device", "auto")
-    if name != "auto":
-        return as_device(name)
-    if torch.cuda.is_available():
-        return torch.device("cuda")
-    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
 
 
 def _find_reach(
@@ -243,63 +227,6 @@ class Fit:
             self.round()
 
 
-def fit_round(
-    model: "OrbitPosterior",
-    network: PoseNetwork,
-    kept: Tensor,
-    held: Tensor,
-    recipe: Training,
-    run: Run,
-    name: str,
-    seed: int,
-    best: float = math.inf,
-) -> tuple[History, float, bool]:
-    """One training of a network, which ends with the weights that explain held-out pictures best.
-
-    Args:
-        model: for its view and chart.
-        network: is changed.
-        kept: pictures to learn from.
-        held: pictures to stop by.
-        recipe: steps and rates.
-        run: fields of :class:`symmetries.training.TrainConfig`.
-        name: of the run's folder within ``out``.
-        seed: of its random numbers.
-        best: held-out loss of the weights that it starts from.
-
-    Returns:
-        What was logged; the best held-out loss: minus the nats gained over the uniform law; and
-        whether held-out pictures were explained best long before the end.
-    """
-    steps = min(recipe.steps, FEWEST_STEPS + len(kept))
-    # Of few pictures half at a time, in a number that 2 to 16 processes share evenly.
-    batch = min(recipe.batch_size, max(16, len(kept) // 2 // 16 * 16))
-    recipe = replace(recipe, steps=steps, batch_size=batch)
-    out = None if run.get("out") is None else Path(run["out"]) / name
-    known = {"group": group_name(model.chart.group), "reach": str(model.chart.reach)}
-    known |= {name: getattr(model.action, name) for name in ("fill", "padding", "interpolation")}
-    settings = plain_settings(model.config.replace(check=True), **known)
-    own = {**run, "out": out, "title": name, "settings": settings, "seed": seed}
-    config = recipe.train_config(**own, given_seed=model.seed)
-
-    def loss(net: Any, batch: tuple[Tensor, ...], step: Any) -> dict[str, Tensor]:  # noqa: ANN401
-        x = batch[0]
-        view = model.view.to(x.device)
-        u = model.chart.draw(step.rand(len(x), len(model.chart.coordinates)))
-        return {"loss": -net(view(x, u, step), u, step).mean()}
-
-    start = {name: value.detach().clone() for name, value in network.state_dict().items()}
-    times = max(1, LOOKED_AT // len(held))
-    seen = held.repeat(times, 1, 1, 1)[:LOOKED_AT]
-    watch = BestWeights(network, seen, loss, config, looks=LOOKS)
-    history = train(network, loss, (kept,), config, on_step=watch)
-    watch.restore()
-    if watch.best > best:
-        network.load_state_dict(start)
-    network.float().eval()  # densities are read in single precision, whatever the training's was
-    return history, watch.best, watch.when < OVERFITS * config.steps
-
-
 def held_out_widths(
     model: "OrbitPosterior", network: PoseNetwork, held: Tensor
 ) -> tuple[float, ...]:
@@ -311,23 +238,6 @@ def held_out_widths(
         least = 0.0 if density.coordinate.kind == "finite" else density.cell
         found.append(own[chosen].width() + least)
     return tuple(found)
-
-
-def split_held_out(images: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:
-    """Pictures to learn from, and pictures to stop by."""
-    count = min(max(round(share * len(images)), LEAST_HELD_OUT), MOST_HELD_OUT, len(images) // 2)
-    order = torch.randperm(len(images), generator=torch.Generator().manual_seed(seed))
-    return images[order[count:]], images[order[:count]]
-
-
-def join(history: History, part: History) -> None:
-    """Append a round to the history of a whole fit."""
-    first = history.step[-1] if history.step else 0
-    for look, step in enumerate(part.step):
-        numbers = {name: values[look] for name, values in part.metrics.items()}
-        history.append(first + step, numbers, history.seconds + part.times[look])
-    history.seconds += part.seconds
-    history.steps_per_second = part.steps_per_second
 
 
 def _wider(model: "OrbitPosterior", images: Tensor) -> dict[str, float]:
