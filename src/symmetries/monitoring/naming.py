@@ -141,10 +141,10 @@ class Responses:
         reader's curves exact for a camera that it has not seen.
         """
         inside = shares[profile <= profile.min() + QUANTILE]
-        low = (inside.min() - SYSTEMATIC).clamp(min=move.least)
-        ends = (shares[profile.argmin()], low, (inside.max() + SYSTEMATIC).clamp(max=1))
-        best, low, high = (amount(move, float(end), self.side) for end in ends)
-        opens = (move.least < 0 and float(ends[1]) <= move.least, float(ends[2]) >= 1)
+        least = max(move.least, float(inside.min()) - SYSTEMATIC)
+        ends = (float(shares[profile.argmin()]), least, min(1.0, float(inside.max()) + SYSTEMATIC))
+        best, low, high = (amount(move, end, self.side) for end in ends)
+        opens = (move.least < 0 and ends[1] <= move.least, ends[2] >= 1)
         return best, None if opens[0] else low, None if opens[1] else high, move.unit
 
 
