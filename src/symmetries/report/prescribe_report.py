@@ -77,7 +77,7 @@ def _sections(result: PrescribeResult) -> Iterator[Section]:
             for c in result.conflicts
         ]
         header = ("classes", "move", "meet at", "of their pictures", "may go")
-        text = "Moved that far, pictures of each class look like the other to networks that know no moves."
+        text = "Moved that far, pictures of each class look like the other one's."
         yield Section("What labels forbid", text, [Table(header, meetings)])
     tried = [(NAMES[t.name], amount_text(t.name, t.amount), points(t.gain)) for t in result.tried]
     text = (
