@@ -44,6 +44,7 @@ COMMANDS: dict[str, list[str]] = {
     "watch": ["watch", "reference.npz", "stream.npz"],
     "data fetch": ["data", "fetch", "mnist"],
     "wrap": ["wrap", "plain:module", "reference.npz", "--group", "c4"],
+    "prescribe": ["prescribe", "labelled.npz"],
     "sweep": ["sweep", "a.toml"],
 }
 FETCHED = {"one.gz": b"1" * 1000, "two.gz": b"2" * 1000}  # what a server of our own sends
@@ -71,6 +72,7 @@ def prepare(folder: Path) -> None:
     np.savez(folder / "table.npz", x=x, y=(x**2).sum(1))
     np.savez(folder / "reference.npz", images=rng.random((240, 8, 8)))
     np.savez(folder / "stream.npz", images=rng.random((130, 8, 8)))
+    np.savez(folder / "labelled.npz", images=rng.random((96, 8, 8)), labels=np.arange(96) % 2)
     np.savez(folder / "a.npz", images=rng.random((72, 8, 8)), labels=np.arange(72) % 2)
     (folder / "plain.py").write_text(
         "import torch\nweight = torch.randn(64, 2, generator=torch.Generator().manual_seed(0))\n"
