@@ -189,7 +189,11 @@ QUEUES: dict[str, tuple[tuple[Job, ...], ...]] = {
             widths("identified", "identified-finer", "0 1 2", 60.0),
             printed(3000),
         ),
-        (joint("180", 150.0), joint("90", 150.0)),
+        (
+            joint("180", 150.0),
+            *(pictured("mnist-affine", added, 0) for added in (15, 180)),
+            joint("90", 150.0),
+        ),
         (cifar("cifar100", "t2-soft", rotations=1), conjectures(3000, 60.0)),
         (cifar("cifar10", "t2-soft", rotations=1), cifar("cifar10", "soft", True)),
         (vaes("180 0", "50000"), vaes("180 0", "12500")),
