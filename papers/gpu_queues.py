@@ -195,7 +195,11 @@ QUEUES: dict[str, tuple[tuple[Job, ...], ...]] = {
             joint("90", 150.0),
         ),
         (cifar("cifar100", "t2-soft", rotations=1), conjectures(3000, 60.0)),
-        (cifar("cifar10", "t2-soft", rotations=1), cifar("cifar10", "soft", True)),
+        (
+            cifar("cifar10", "t2-soft", rotations=1),
+            cifar("cifar10-packed", "t2-strict", rotations=1),
+            cifar("cifar10", "soft", True),
+        ),
         (vaes("180 0", "50000"), vaes("180 0", "12500")),
     ),
 }
