@@ -62,6 +62,15 @@ def relative_rotations(
     check_finite(points, "points")
     if len(points) < 2:
         raise invalid("points", "at least two sets", len(points), "give more copies")
+    sizes = torch.linalg.svdvals(points.double())
+    needed = GROUPS[group] - 1  # directions that tell a rotation
+    thin = (
+        sizes[:, needed - 1 :].amax(1) <= TINY * sizes.max() if needed <= sizes.shape[1] else None
+    )
+    if thin is None or bool(thin.double().mean() > 0.5):
+        got = f"sets of {points.shape[1]} points that tell fewer"
+        remedy = "rotations are about the origin: give points around it"
+        raise invalid("points", f"{needed} directions from the origin or more", got, remedy)
     generator = torch.Generator().manual_seed(seed)
     x = points.double()[torch.randperm(len(points), generator=generator)]
     pairs = _pairs(x, generator)
