@@ -1,5 +1,6 @@
 """The evidence as a function of one half-width: its optimum, and how well it is determined."""
 
+import math
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -27,6 +28,8 @@ class WidthProfile(Summary):
         noise: standard deviation of a value, apart from what all have in common.
         extrapolated: by how many nats each value is above a bound that was computed; an empty list
             if values are no extrapolations.
+        constant: log-likelihood of one answer for all images. Networks with less evidence have
+            learned nothing that could tell a width.
 
     Example:
         >>> at = [0.0, 1.0, 2.0, 3.0, 4.0]
@@ -41,6 +44,7 @@ class WidthProfile(Summary):
     values: list[float]
     noise: float = 0.0
     extrapolated: list[float] = field(default_factory=list)
+    constant: float = -math.inf
 
     @property
     def best(self) -> float:
@@ -87,9 +91,9 @@ class WidthProfile(Summary):
 
     @property
     def told(self) -> bool:
-        """Whether the interval is short enough to name a half-width."""
+        """Whether networks learned something and the interval is short enough to name a width."""
         low, high = self.interval
-        return high - low <= TOLD * self.bound
+        return max(self.values) > self.constant and high - low <= TOLD * self.bound
 
 
 def difference_noise(first: list[float], second: list[float]) -> float:

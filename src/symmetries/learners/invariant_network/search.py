@@ -7,7 +7,9 @@ The evidence as a function of a width has local optima and long flat parts, wher
 import copy
 import json
 import math
+import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,7 @@ from torch import Tensor
 
 from symmetries._utils.provenance import source_digest, threads, versions
 from symmetries.learners.base import image_meta
+from symmetries.learners.invariant_network.likelihoods import constant_evidence
 from symmetries.learners.invariant_network.profile import WidthProfile, difference_noise
 from symmetries.learners.invariant_network.training import from_first, train_learner
 from symmetries.training.atomic_files import read_regular, write_atomic
@@ -69,6 +72,13 @@ def search_widths(
 
         points = learner.config.evidence.search
         profile = line_search(values, parameter.name, parameter.bound, points)
+        profile = replace(profile, constant=constant_evidence(learner.config.likelihood, targets))
+        if max(profile.values) <= profile.constant:
+            text = (
+                f"{parameter.name}: the best network explains the labels worse than one answer for "
+                "all images, so that no width can be told; train longer or lower lr"
+            )
+            warnings.warn(text, RuntimeWarning, stacklevel=3)
         widths[axis] = profile.best
         found.append(profile)
     return found
