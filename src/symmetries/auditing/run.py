@@ -16,7 +16,7 @@ from symmetries.actions.images import ImageAction
 from symmetries.actions.items import PermutationAction, SequenceAction
 from symmetries.actions.signals import SignalAction
 from symmetries.auditing.answers import OF_ARRAYS, read_logits, taking_tensors
-from symmetries.auditing.contributions import with_contributions
+from symmetries.auditing.contributions import EXAMPLES, with_contributions
 from symmetries.auditing.elements import Moves, make_moves, resolve_action
 from symmetries.auditing.examine import PREDICTED, examine, joined
 from symmetries.auditing.inputs import Inputs, Labelled, Upcoming, labelled_inputs
@@ -222,6 +222,9 @@ def audit_model(
             seed=seed,
         )
         rows = with_contributions(rows, model, x, action, half_width=half_width, seed=seed)
+        said = f"layers: errors on {min(len(x), LAYER_EXAMPLES)} of {len(x):,} examples, what each "
+        said += f"adds on {min(len(x), EXAMPLES)}"
+        about["notes"] = (*about.get("notes", ()), said) if rows else about.get("notes", ())
     if local and is_smooth(action.group) and law_is_usual(about["output"]):
         few = x[spread_mask(len(x), LIE_EXAMPLES).to(x.device)]
         about["lie"] = lie_derivative(model, few, action, batch_size=batch_size, level=level)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from symmetries.report import figures
 from symmetries.report.orbit_report import run_settings
-from symmetries.report.page import Answer, Block, Gallery, Page, Section, Table
+from symmetries.report.page import Answer, Block, Code, Gallery, Page, Section, Table
 from symmetries.report.wrap_report import points
 from symmetries.results import PrescribedMove, PrescribeResult
 
@@ -77,9 +77,7 @@ def _sections(result: PrescribeResult) -> Iterator[Section]:
             for c in result.conflicts
         ]
         header = ("classes", "move", "meet at", "of their pictures", "may go")
-        text = (
-            "Moved that far, pictures of each class look like the other to networks that know none."
-        )
+        text = "Moved that far, pictures of each class look like the other one's."
         yield Section("What labels forbid", text, [Table(header, meetings)])
     tried = [(NAMES[t.name], amount_text(t.name, t.amount), points(t.gain)) for t in result.tried]
     text = (
@@ -99,7 +97,7 @@ def _sections(result: PrescribeResult) -> Iterator[Section]:
         columns = ("move", "accuracy from one end to the other (%)", "within what is prescribed")
         yield Section("The given model", blocks=[Table(columns, shown)])
     for library, text in result.code.items():
-        yield Section(f"For {library}", blocks=[Table((library,), [(text,)])])
+        yield Section(f"For {library}", blocks=[Code(text)])
 
 
 def _gallery(result: PrescribeResult, move: PrescribedMove) -> Gallery:
