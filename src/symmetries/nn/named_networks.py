@@ -2,6 +2,7 @@
 
 import importlib
 import math
+import re
 from collections.abc import Sequence
 
 import torch
@@ -153,10 +154,16 @@ def _resnet(channels: int, outputs: int) -> nn.Module:
 
 
 def _foreign(name: str, channels: int, outputs: int) -> nn.Module:
-    """A model of torchvision or timm; "timm:NAME" and "torchvision:NAME" ask one of them alone."""
+    """A model of torchvision or timm; "timm:NAME" and "torchvision:NAME" ask one of them alone.
+
+    A name may be that of a stored model, which may fetch and read nothing: "hf-hub:..." and
+    "local-dir:..." of timm are no names.
+    """
     package, _, model = name.rpartition(":")
     asked = (package,) if package in MODELS else tuple(MODELS)
     problems = []
+    if package not in ("", *MODELS) or not re.fullmatch(r"[\w.-]{1,200}", model):
+        asked, problems = (), ["no name of a model"]
     tried: Exception | None = None
     for part in asked:
         try:
