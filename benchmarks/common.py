@@ -39,13 +39,16 @@ def record(name: str, rows: Sequence[Mapping[str, Any]], *, part: bool = False) 
     return path
 
 
-def environment() -> dict[str, Any]:
+def environment(device: str | None = None) -> dict[str, Any]:
     """Command, commit, device, versions and threads of this run.
 
-    The device is a GPU only if this process has used one: a machine that merely has one computed on
-    its processor. The command names folders of this machine by their last part only.
+    The command names folders of this machine by their last part only.
+
+    Args:
+        device: that the run computes on. Without one it is a GPU if this process has used one, not
+            if the machine merely has one.
     """
-    known = provenance("cuda" if torch.cuda.is_initialized() else "cpu")
+    known = provenance(device or ("cuda" if torch.cuda.is_initialized() else "cpu"))
     words = known["command"].split(" ")
     folders = [word.startswith("/") and not word.endswith("/") for word in words]
     pairs = zip(words, folders, strict=True)

@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from symmetries.data import ImageSet, load
 from symmetries.data.derived import rotated
 from symmetries.learners.invariant_network import InvariantNetwork, InvariantNetworkConfig
+from symmetries.nn.named_networks import named_network
 from symmetries.training import train
 from symmetries.training.step import mix, seeded
 
@@ -40,6 +41,7 @@ LAWS = {"upright": 0.0, "turned": 180.0}
 AUGERINO = 0.01  # weight of the width in its loss
 GROUP = 8  # images that share one operation of TrivialAugment
 TESTED = 5000
+DATA = ("mnist", "fashion-mnist", "cifar10", "cifar100")
 
 
 def network(classes: int, channels: int, width: int, seed: int) -> nn.Sequential:
@@ -66,7 +68,7 @@ class Comparison:
     def __init__(
         self, train: ImageSet, test: ImageSet, given: argparse.Namespace, seed: int
     ) -> None:
-        self.data = (train.images, train.labels)
+        self.data, self.classes = (train.images, train.labels), train.classes
         self.test = (test.images, test.labels)
         self.given, self.seed = given, seed
         self.run = {"device": given.device, "progress": False}
@@ -82,8 +84,11 @@ class Comparison:
                 "every": max(1, given.steps // 25), "search": 5, **more,
             }
         )  # fmt: skip
-        module = network(10, images.shape[1], given.width, self.seed)
-        shape = tuple(images.shape[1:])
+        shape, classes = tuple(images.shape[1:]), self.classes
+        if given.network == "cnn":
+            module = network(classes, images.shape[1], given.width, self.seed)
+        else:
+            module = named_network(given.network, shape, classes, 1000 + self.seed)
         return InvariantNetwork(module, "rotation", shape, config, seed=self.seed)
 
     def held(self, degrees: float, data: tuple[Tensor, Tensor]) -> InvariantNetwork:
@@ -180,8 +185,9 @@ def trivial_augment() -> Any:  # noqa: ANN401 - a function of images
 def main() -> None:
     """Measure and record, row by row."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", choices=("mnist", "cifar10"), default="mnist")
+    parser.add_argument("--data", choices=DATA, default="mnist")
     parser.add_argument("--folder", help="of the data's files")
+    parser.add_argument("--network", choices=("cnn", "resnet"), default="cnn")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--laws", nargs="+", choices=LAWS, default=list(LAWS))
     parser.add_argument("--labels", nargs="+", type=int, default=[300, 1250, 5000])

@@ -9,12 +9,15 @@ First, for each half-width of a grid, the network is trained at that width, with
 evidence, and its Laplace evidence is computed from the full generalised Gauss-Newton matrix of all
 examples in double precision (mean over initial weights; the optimum is the top of a parabola
 through the best and its neighbours). Then ``InvariantNetwork`` learns the width: by its search with
-three seeds or more, of initial weights and batches (it reads no start), each with an interval and a
+several seeds, of initial weights and batches (it reads no start), each with an interval and a
 verdict, and by gradients alone from three starts. Tasks that were measured one by one are put
 together by ``--join``.
 
     python benchmarks/network_widths.py
     python benchmarks/network_widths.py --data mnist --folder MNIST --device cuda
+    python benchmarks/network_widths.py --data cifar10 --folder CIFAR10 --device cuda
+
+CIFAR-10: a residual network, horses in place of sevens, inside a circle.
 """
 
 import argparse
@@ -29,19 +32,24 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from symmetries.data import ImageSet, digits, mnist
+from symmetries.data import ImageSet, load
 from symmetries.data.derived import rotated
 from symmetries.data.pose_labels import pose_sectors, six_or_nine
 from symmetries.learners.invariant_network import InvariantNetwork, InvariantNetworkConfig
 from symmetries.learners.invariant_network.search import trained_at
+from symmetries.nn.named_networks import named_network
 from symmetries.training.step import seeded
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import RESULTS, record
 
 STARTS = (9.0, 90.0, 171.0)  # half-widths in degrees
-CLOSE = 10.0  # degrees
+CLOSE = {"digits": 10.0, "mnist": 10.0, "cifar10": 20.0}  # degrees
 THREE = (2, 4, 7)
+PARTS = (
+    "log evidence", "learned", "accuracy, learned", "intervals", "told", "profiles", "by gradients",
+    "measured",
+)  # fmt: skip
 TASKS = ("1 sector", "2 sectors", "3 sectors", "6 sectors", "6 or 9", "12 sectors")
 
 
@@ -51,7 +59,7 @@ class Size:
 
     examples: int
     side: int
-    channels: tuple[int, int]
+    channels: tuple[int, ...]  # none: a residual network of 78,000 weights
     spacing: int  # degrees between half-widths of the grid
     samples: int  # S, in training
     exact: int  # S, for the exact evidence
@@ -63,6 +71,7 @@ class Size:
 SIZES = {
     "digits": Size(300, 8, (8, 16), 15, 12, 36, 400, 100, 300),
     "mnist": Size(1000, 28, (8, 16), 15, 16, 36, 800, 100, 1000),
+    "cifar10": Size(1000, 32, (), 20, 8, 24, 500, 64, 1000),
 }
 
 
@@ -78,11 +87,20 @@ def task(name: str, data: ImageSet, size: Size) -> tuple[Tensor, Tensor, int]:
         found = six_or_nine(data)
     else:
         found = pose_sectors(data, int(name.split()[0]), copies)
-    return found.images[: size.examples], found.labels[: size.examples], found.classes
+    images, labels = found.images[: size.examples], found.labels[: size.examples]
+    return images * disc(size.side) if images.shape[1] == 3 else images, labels, found.classes
 
 
-def network(classes: int, size: Size, seed: int) -> nn.Sequential:
-    """Two convolutions of stride 2 and a linear layer."""
+def disc(side: int) -> Tensor:
+    """1 inside the largest circle of an image, else 0: corners would give the angle away."""
+    axis = (torch.arange(side) + 0.5) * 2 / side - 1
+    return (axis.square() + axis[:, None].square() < 1).float()
+
+
+def network(classes: int, size: Size, seed: int) -> nn.Module:
+    """Two convolutions of stride 2 and a linear layer; or a residual network."""
+    if not size.channels:
+        return named_network("resnet", (3, size.side, size.side), classes, seed)
     first, second = size.channels
     side = -(-size.side // 4)
     with seeded(seed):
@@ -107,7 +125,7 @@ def untrained(
             "steps": size.steps,
             "batch_size": size.batch,
             "curvature_rows": size.rows,
-            "every": max(1, size.steps // 25),
+            "every": max(1, size.steps // (25 if size.channels else 12)),
             **more,
         }
     )
@@ -166,12 +184,9 @@ class Measurement:
             total.append(exact_evidence(model, images, labels, self.size))
         row = self.row
         row["log evidence"].append(total)
-        means = [sum(column) / len(column) for column in zip(*row["log evidence"], strict=True)]
-        near = [w for w, v in zip(self.widths, means, strict=True) if v > max(means) - 2]
-        row["best"], row["flat within 2 nats"] = top(self.widths, means), [min(near), max(near)]
-        row["tops by seed"] = [top(self.widths, each) for each in row["log evidence"]]
+        optimum(row)
         row["seconds"]["grid"] += time.perf_counter() - began
-        print(f"{self.name}: best {row['best']:.0f} ({[round(m) for m in means]})", flush=True)
+        print(f"{self.name}: best {row['best']:.0f} ({[round(v) for v in total]})", flush=True)
 
     def search(self, seed: int) -> None:
         """What the search finds; it reads no start."""
@@ -198,24 +213,51 @@ class Measurement:
         self.row["by gradients"].append(width)
         print(f"{self.name}: by gradients from {start:.0f}: {width:.0f}", flush=True)
 
-    def judged(self) -> dict[str, Any]:
-        """The row, and which searches come close to the exact optimum and cover it."""
-        row, best = self.row, self.row.get("best")
-        if best is None:
-            return row
-        covered = [low <= best <= high for low, high in row["intervals"]]
-        close = [abs(width - best) <= CLOSE for width in row["learned"]]
-        return {**row, "seeds": len(row["log evidence"]), "covered": covered, "close": close}
+
+def optimum(row: dict[str, Any]) -> dict[str, Any]:
+    """Add where the mean of the exact evidence is highest, if it was computed."""
+    if not row["log evidence"]:
+        return row
+    widths = row["widths"]
+    means = [sum(column) / len(column) for column in zip(*row["log evidence"], strict=True)]
+    near = [w for w, v in zip(widths, means, strict=True) if v > max(means) - 2]
+    row["best"], row["flat within 2 nats"] = top(widths, means), [min(near), max(near)]
+    row["tops by seed"] = [top(widths, each) for each in row["log evidence"]]
+    return row
 
 
-def join(name: str) -> None:
-    """Write the table of the tasks that were measured, each with its commit and command."""
-    found = {}
-    for path in (RESULTS / "parts").glob(f"{name}-*.json"):
+def judged(row: dict[str, Any], close: float) -> dict[str, Any]:
+    """Add which searches come close to the exact optimum and cover it."""
+    best = row.get("best")
+    if best is None:
+        return row
+    row["covered"] = [low <= best <= high for low, high in row["intervals"]]
+    row["close"] = [abs(width - best) <= close for width in row["learned"]]
+    return {**row, "seeds": len(row["log evidence"])}
+
+
+def schedule(seeds: int, searches: int, first: int) -> list[tuple[str, float]]:
+    """Methods of a measurement with their argument, so that early ones tell the most."""
+    parts: list[tuple[str, float]] = []
+    for number in range(max(seeds, searches)):
+        parts += [("grid", number)] if number < seeds else []
+        parts += [("search", first + number)] if number < searches else []
+    return parts + [("gradients", start) for start in STARTS if searches]
+
+
+def join(name: str, close: float) -> None:
+    """Write the table of the tasks that were measured, maybe in parts, with their commits."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in sorted((RESULTS / "parts").glob(f"{name}-*.json")):
         stored = json.loads(path.read_text())
         (row,) = stored["rows"]
-        found[row["task"]] = {**row, "commit": stored["commit"], "command": stored["command"]}
-    record(name, [found[task] for task in TASKS if task in found])
+        row["measured"] = [{"commit": stored["commit"], "command": stored["command"]}]
+        known = found.setdefault(row["task"], row)
+        if known is not row:
+            for key in PARTS:
+                known[key] = known[key] + row[key]
+    rows = [judged(optimum(found[each]), close) for each in TASKS if each in found]
+    record(name, rows)
 
 
 def main() -> None:
@@ -230,35 +272,35 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help="of each training")
     parser.add_argument("--spacing", type=int, help="degrees between half-widths of the grid")
     parser.add_argument("--budget", type=float, default=math.inf, help="seconds for all tasks")
+    parser.add_argument("--first", type=int, default=100, help="seed of the first search")
+    parser.add_argument("--name", default="", help="added to the names of the parts")
     parser.add_argument("--join", action="store_true", help="put measured tasks together")
     given = parser.parse_args()
     kind = "cuda" if given.device.startswith("cuda") else "cpu"
     name = f"network_widths-{given.data}-{kind}"
     if given.join:
-        join(name)
+        join(name, CLOSE[given.data])
         return
-    data = digits("train") if given.data == "digits" else mnist("train", folder=given.folder)
+    data = load(given.data, "train", folder=given.folder)
     changes = {"steps": given.steps, "spacing": given.spacing}
     size = replace(SIZES[given.data], **{k: v for k, v in changes.items() if v is not None})
-    ends = time.perf_counter() + given.budget
-    for task_name in given.tasks:
-        measured = Measurement(task_name, data, given, size)
-        parts: list[tuple[Any, Any]] = []
-        for number in range(max(given.seeds, given.searches)):
-            parts += [(measured.grid, number)] if number < given.seeds else []
-            parts += [(measured.search, 100 + number)] if number < given.searches else []
-        parts += [(measured.gradients, start) for start in STARTS if given.searches]
-        slowest = 0.0
-        for part, number in parts:
+    measured = [Measurement(each, data, given, size) for each in given.tasks]
+    ends, slowest = time.perf_counter() + given.budget, dict[str, float]()
+    for part, number in schedule(given.seeds, given.searches, given.first):
+        for each in measured:
             began = time.perf_counter()
-            if began + slowest > ends:
-                print(f"{task_name}: stopped, no time is left", flush=True)
-                break
-            part(number)
-            slowest = max(slowest, time.perf_counter() - began)
-            record(f"{name}-{task_name.replace(' ', '-')}", [measured.judged()], part=True)
+            if began + 1.2 * slowest.get(part, 0.0) > ends:
+                print(f"{each.name}: {part} {number} left out, no time is left", flush=True)
+                continue
+            getattr(each, part)(number)
+            slowest[part] = max(slowest.get(part, 0.0), time.perf_counter() - began)
+            record(
+                f"{name}-{each.name.replace(' ', '-')}{given.name}",
+                [judged(each.row, CLOSE[given.data])],
+                part=True,
+            )
     if len(given.tasks) == len(TASKS) and given.searches:
-        join(name)
+        join(name, CLOSE[given.data])
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ from output_runs import (
 )
 
 
-def kills(name: str, most: int | None, folder: Path) -> dict[str, int]:
+def kills(name: str, most: int | None, folder: Path, share: tuple[int, int]) -> dict[str, int]:
     """Kill a command at each of its changes in turn, on top of what the kill before left."""
     counts: Counter[str] = Counter()
     out = target(folder, name)
@@ -53,7 +53,7 @@ def kills(name: str, most: int | None, folder: Path) -> dict[str, int]:
         raise SystemExit(f"{name}: the undisturbed run failed")
     counts["changes"] = count_changes(folder, name, signal.SIGKILL, *overwriting(name))
     before, seed = state(out), 1
-    for place in places(counts["changes"], most):
+    for place in places(counts["changes"], most)[share[0] :: share[1]]:
         seed += 1
         damage(folder, name)
         work = partial(disturbed, folder, name, seed, place, signal.SIGKILL, *overwriting(name))
@@ -173,8 +173,9 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=40, help="at random distances")
     parser.add_argument("--commands", nargs="+", choices=[*COMMANDS], default=[*COMMANDS])
     parser.add_argument("--parts", nargs="+", choices=[*PARTS, "none"], default=PARTS)
+    parser.add_argument("--share", nargs=2, type=int, default=(0, 1), help="I N: of the kills")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--merge", nargs="+", type=Path, help="results of parts, of one commit")
+    parser.add_argument("--merge", nargs="+", type=Path, help="results of parts")
     options = parser.parse_args()
     started = time.time()
     if options.merge:
@@ -187,7 +188,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as scratch:
             prepare(Path(scratch))
             if "commands" in options.parts:
-                found = kills(name, options.most, Path(scratch))
+                found = kills(name, options.most, Path(scratch), tuple(options.share))
                 numbers["commands"][name] = {word: found[word] for word in KILLED}
             if name in RESUMED and "resumed" in options.parts:
                 again = resumed(name, again_at, Path(scratch))
@@ -210,21 +211,24 @@ def main() -> None:
 
 
 def merge(files: list[Path]) -> None:
-    """Write the results of parts that ran beside each other as one; they are of one commit."""
+    """Write the results of parts that ran beside each other as one; it names all their commits."""
     found = [json.loads(file.read_text()) for file in files]
     runs = [one["run"] for one in found]
-    if len({run["commit"] for run in runs}) != 1:
-        raise SystemExit(f"parts of several commits: {sorted({run['commit'] for run in runs})}")
     whole: dict[str, Any] = {part: {} for part in PARTS}
     for one in found:
         for part in PARTS:
-            whole[part] |= one[part]
+            for name, row in one[part].items():
+                before = whole[part].get(name, {})
+                both = {word: count + before.get(word, 0) for word, count in row.items()}
+                same = {"changes": row["changes"]} if "changes" in row else {}
+                whole[part][name] = both | same
         whole |= {"pairs": one["pairs"]} if "pairs" in one else {}
     for part in PARTS:
         whole[part] = {name: whole[part][name] for name in COMMANDS if name in whole[part]}
     last = max(runs, key=lambda run: str(run["created"]))
-    whole["run"] = {**last, "command": [run["command"] for run in runs]}
-    whole["run"]["seconds"] = [run["seconds"] for run in runs]
+    whole["run"] = {**last, "parts": runs}
+    for word in ("commit", "machine", "torch"):
+        whole["run"][word] = ", ".join(dict.fromkeys(str(run[word]) for run in runs))
     (RESULTS / "outputs.json").write_text(json.dumps(whole, indent=1) + "\n")
 
 

@@ -238,7 +238,8 @@ LEARNERS: dict[str, Learner] = {
 
 def small_presets() -> None:
     """Make the quick preset of every command one of a few steps."""
-    from symmetries.analysis import audits, augmentation, classifiers
+    from symmetries.analysis import audits, augmentation, classifiers, prescribing
+    from symmetries.analysis.quick_networks import SIZES, Size
     from symmetries.learners.invariant_network.config import InvariantNetworkConfig
     from symmetries.learners.orbit_posterior import OrbitConfig, fitting
     from symmetries.monitoring import naming, readers
@@ -258,6 +259,7 @@ def small_presets() -> None:
         steps=14, batch_size=16, search=2, every=5, curvature_rows=16
     )
     readers.STEPS, naming.GRID = 5, 5
+    SIZES["quick"], prescribing.GRID = Size(2, 16, 2), {"rotation": (20.0,)}
     audits.PART = 8
     augmentation.AT_ONCE = 64
 

@@ -12,6 +12,7 @@ from symmetries.results import (
     FitResult,
     GeneratorResult,
     OrbitResult,
+    PrescribeResult,
     Result,
     SweepResult,
     SymmetryResult,
@@ -23,6 +24,7 @@ FOLDER = Path(__file__).parent / "schemas"
 KINDS: tuple[type[Result], ...] = (
     *(SymmetryResult, FitResult, AuditResult, OrbitResult, SweepResult, GeneratorResult),
     AugmentResult,
+    PrescribeResult,
     WatchResult,
     WrapResult,
 )

@@ -1,7 +1,9 @@
 """A small sample of the campaign (`make campaign` runs all of it), and its page."""
 
+import ast
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from symmetries.cli import app
 
 ROOT = Path(__file__).parents[1]
 CAMPAIGN = ROOT / "campaign"
@@ -94,6 +98,17 @@ def test_killed_and_paired_commands_leave_whole_outputs(tmp_path):
     for row in found["phases"].values():
         assert row["pairs"] == 2
         assert row["losses"] == 0
+
+
+def test_every_command_that_writes_is_killed():
+    """Scripts of papers, which reproduce runs, write each file in one step."""
+    text = (CAMPAIGN / "output_runs.py").read_text()
+    (table,) = re.findall(r"^COMMANDS[^{]*(\{.*?^\})", text, re.DOTALL | re.MULTILINE)
+    killed = {name.split()[0] for name in ast.literal_eval(table)}
+    known = {command.callback.__name__ for command in app.registered_commands} | {"data"}
+    assert killed == known - {"reproduce"}
+    for script in (ROOT / "papers").glob("*/*.py"):
+        assert ".write_text(json" not in script.read_text(), f"{script}: a kill leaves half of it"
 
 
 def test_bad_input_breaks_no_entry_point(tmp_path):

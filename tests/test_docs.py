@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from symmetries._utils.config import presets_of
 from symmetries.analysis import classifiers
+from symmetries.analysis.quick_networks import SIZES, Size
 from symmetries.cli import app
 from symmetries.learners import InvariantNetworkConfig
 from symmetries.learners.orbit_posterior import OrbitConfig
@@ -61,6 +62,7 @@ def short_trainings(monkeypatch):
     )
     monkeypatch.setitem(presets_of(InvariantNetworkConfig), "quick", network)
     monkeypatch.setattr("symmetries.learners.invariant_network.model.ROWS", 1)
+    monkeypatch.setitem(SIZES, "quick", Size(3, 16, 2))
     monkeypatch.setitem(
         classifiers.RELAXED_PRESETS, "quick", {"width": 2, "steps": 3, "batch_size": 16}
     )

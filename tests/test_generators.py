@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 import symmetries
 from symmetries.actions import PointAction
 from symmetries.analysis.tables import read_table
+from symmetries.report.generator_report import bracket_table, structure_constants
 from symmetries.results import GeneratorResult
 from symmetries.testing import assert_group
 
@@ -380,6 +381,14 @@ def test_powers_are_not_taken_where_y_explains_itself():
     assert found.name == "so(2)"
 
 
+def test_a_row_far_away_is_warned_about():
+    x = points(500, 3)
+    x[137, 1] = 1e6
+    with pytest.warns(UserWarning, match="Row 138 carries more than half of the variance of x2"):
+        found = symmetries.generators(x, x.square().sum(-1))
+    assert "Row 138" in found.to_html()
+
+
 def test_columns_that_nearly_depend_on_each_other_are_warned_about():
     x = points(500, 3)
     near = torch.cat((x, x[:, :1] + 1e-3 * points(500, 1, seed=1)), 1)
@@ -418,3 +427,22 @@ def test_a_clear_next_field_is_enough_to_count_symmetries():
 def test_functions_without_slopes_are_refused(model, y, text):
     with pytest.raises(ValueError, match=text):
         symmetries.generators(points(300, 2), y, model=model)
+
+
+def test_the_page_has_the_algebras_table():
+    x = points(300, 3)
+    found = symmetries.generators(x, model=lambda x: x.square().sum(-1), fields="linear")
+    constants = structure_constants(found)
+    assert constants is not None
+    matrices = np.array([part.matrix for part in found.generators])
+    matrices = matrices / np.abs(matrices).max((1, 2), keepdims=True)
+    first, second = matrices[0], matrices[1]
+    bracket = np.einsum("l,lab->ab", constants[0, 1], matrices)
+    np.testing.assert_allclose(bracket, first @ second - second @ first, atol=1e-9)
+    table = bracket_table(constants)
+    assert table.rows[0][:2] == ("G1", "0")
+    assert {table.rows[0][2], table.rows[1][1]} == {"G3", "-G3"}
+    page = found.to_html()
+    assert "The algebra&#39;s table" in page or "The algebra's table" in page
+    alone = symmetries.generators(points(300, 2), model=lambda x: x.square().sum(-1))
+    assert structure_constants(alone) is None

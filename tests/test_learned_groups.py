@@ -5,9 +5,11 @@ import json
 import numpy as np
 import pytest
 import torch
+from typer.testing import CliRunner
 
 import symmetries
 from symmetries.analysis.lie_generators import load_group
+from symmetries.cli import app
 from symmetries.cli.options import group_or_file
 from symmetries.groups import Colour, MatrixGroup, Product
 from symmetries.groups.names import group_name, parse_group
@@ -82,6 +84,28 @@ def test_commands_read_the_file_where_they_take_a_group(circle, tmp_path):
     none = symmetries.generators(x, model=lambda x: (x**3).sum(-1) + x[:, 0] * x[:, 1])
     with pytest.raises(ValueError, match="no symmetry"):
         load_group(none.save(tmp_path / "none.json"))
+
+
+def test_learned_generators_augment_pictures(circle, tmp_path):
+    images = torch.zeros(6, 1, 15, 15)
+    images[:, :, 4:6, 7] = 1.0  # above the middle
+    new = symmetries.augment(circle[0], (images, torch.arange(6)), copies=20, progress=False)
+    assert new.images.shape == (120, 1, 15, 15)
+    assert new.labels.tolist() == torch.arange(6).repeat_interleave(20).tolist()
+    ink = new.images[:, 0] / new.images[:, 0].sum((1, 2), keepdim=True)
+    axis = torch.arange(15.0) - 7
+    x, y = (ink.sum(1) * axis).sum(1), (ink.sum(2) * axis).sum(1)
+    torch.testing.assert_close((x**2 + y**2).sqrt(), torch.full((120,), 2.5), rtol=0.1, atol=0)
+    quarters = torch.atan2(y, x).div(torch.pi / 2).floor().unique()
+    assert len(quarters) == 4  # turned by any angle
+    again = symmetries.augment(str(circle[1]), images, copies=20, progress=False)
+    assert torch.equal(again.images, new.images)
+    np.savez(tmp_path / "pictures.npz", images=(images[:, 0] * 255).numpy().astype(np.uint8))
+    words = ["augment", str(circle[1]), str(tmp_path / "pictures.npz"), "--copies", "20"]
+    done = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "new.npz"), "--quiet"])
+    assert done.exit_code == 0, done.output
+    with np.load(tmp_path / "new.npz") as file:
+        assert file["images"].shape == (120, 15, 15)
 
 
 def test_a_classifier_with_a_learned_group_is_stored_and_loaded(circle, tmp_path):

@@ -205,6 +205,12 @@ def test_views_are_weighted_by_their_probabilities():
     torch.testing.assert_close(module(x).softmax(-1), mean, rtol=1e-4, atol=1e-5)
 
 
+def test_pictures_of_another_size_are_refused():
+    module = random_module(nn.Flatten(), "logits", "c4")
+    with pytest.raises(ValueError, match="expected"):
+        module(torch.rand(2, 1, 8, 8))
+
+
 def test_probabilities_stay_probabilities():
     net = nn.Sequential(nn.Flatten(), nn.Linear(256, 3), nn.LogSoftmax(-1))
     found = random_module(net, "probabilities", "c4", views=2)(torch.rand(5, 1, 16, 16))
@@ -265,7 +271,7 @@ def test_classes_whose_pose_carries_meaning_are_named(wrapped):
 
     row = ClassEffect(name="6", examples=100, untouched=(1.0, 0.99), moved=(0.3, 0.5))
     texts = cautions(Found, result.untouched, result.moved, (row,))
-    assert any(text.startswith("6: only 50 %") for text in texts)
+    assert any("(6: 50 of 99 %)" in text for text in texts)
     worse = row.model_copy(update={"moved": (0.9, 0.5)})
     assert (
         "worse than by the bare model"

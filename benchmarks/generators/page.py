@@ -28,7 +28,10 @@ TITLES = {
     "peer_liegg": "LieGG's own code on the same networks "
     "(`python -m benchmarks.generators.peer_liegg CHECKOUT`)",
     "pictures": "Pictures (`python -m benchmarks.generators.pictures --folder DATA`)",
-    "muons": "Pairs of muons (`python -m benchmarks.generators.muons FILE`)",
+    "muons": "Pairs of muons (`python -m benchmarks.generators.muons`)",
+    "planets": "Planets from 1900 to 2050 (`python -m benchmarks.generators.planets`)",
+    "meshes": "Copies of meshes, moved by subgroups (`python -m benchmarks.generators.subgroups "
+    "--mesh bunny duck`)",
 }
 
 

@@ -126,17 +126,23 @@ def main() -> None:
     parser.add_argument("--more", action="store_true", help="add seeds to the stored ones")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--limit", type=float, default=math.inf, help="seconds to stop after")
+    parser.add_argument("--first", type=int, default=0, help="seed of a part; else 0")
+    parser.add_argument("--name", default="systems", help="of the result")
+    parser.add_argument("--join", nargs="+", metavar="NAME", help="join results of parts instead")
     given = parser.parse_args()
+    if given.join:
+        join(given.join)
+        return
     clock, rows, commits = Clock(), [], {}
     code = fingerprint()
     if given.more:
-        stored = json.loads((RESULTS / "systems.json").read_text())
+        stored = json.loads((RESULTS / f"{given.name}.json").read_text())
         if stored["settings"].get("code") != code:
             raise SystemExit(f"stored rows are of other code: {stored['commit']}")
         rows, clock.before = stored["rows"], stored["minutes"]
         commits = stored["settings"]["commits"]
     each = 2 * len(SYSTEMS)
-    first = len(rows) // each
+    first = given.first + len(rows) // each
     seeds = range(first, given.seeds)
     runs = [(name, seed, broken) for seed in seeds for name in SYSTEMS for broken in (False, True)]
     for row in parallel(one_run, runs, given.workers):
@@ -144,12 +150,32 @@ def main() -> None:
         if 60 * (clock.minutes() - clock.before) > given.limit:
             break
     rows = rows[: len(rows) // each * each]  # whole seeds
-    last = len(rows) // each - 1
+    last = given.first + len(rows) // each - 1
     if last >= first:
         commits = commits | {f"{first} to {last}": clock.environment["commit"]}
-    settings = {"epsilon": EPSILON, "level": LEVEL, "points": POINTS, "seeds": f"0 to {last}"}
-    settings |= {"commits": commits, "code": code}
-    record("systems", summarised(rows), rows, clock, settings)
+    settings = {"epsilon": EPSILON, "level": LEVEL, "points": POINTS}
+    settings |= {"seeds": f"{given.first} to {last}", "commits": commits, "code": code}
+    record(given.name, summarised(rows), rows, clock, settings)
+
+
+def join(names: list[str]) -> None:
+    """Join results of parts, whose seeds follow each other and whose code is the same."""
+    parts = [json.loads((RESULTS / f"{name}.json").read_text()) for name in names]
+    if len({part["settings"]["code"] for part in parts}) > 1:
+        raise SystemExit("parts are of different code")
+    rows = [row for part in parts for row in part["rows"]]
+    seeds = [row["seed"] for row in rows]
+    each = 2 * len(SYSTEMS)
+    if seeds != [seed for seed in range(len(rows) // each) for _ in range(each)]:
+        raise SystemExit("seeds of parts do not follow each other")
+    clock = Clock()
+    clock.before = sum(part["minutes"] for part in parts)
+    devices = sorted({part["device"] for part in parts})
+    commits: dict[str, str] = {}
+    for part in parts:
+        commits |= part["settings"]["commits"]
+    settings = parts[0]["settings"] | {"seeds": f"0 to {seeds[-1]}", "commits": commits}
+    record("systems", summarised(rows), rows, clock, settings | {"devices": devices})
 
 
 def fingerprint() -> str:

@@ -65,16 +65,16 @@ def main() -> None:
     run(options.method, cells, digest, *how)
 
 
-def begin(name: str, digest: str, out: Path) -> Results:
+def begin(name: str, digest: str, out: Path, device: str) -> Results:
     """The results so far, with an entry for this run."""
     if not out.exists():
-        return Results(method=name, design=digest, runs=(environment(),))
+        return Results(method=name, design=digest, runs=(environment(device),))
     so_far = Results.load(out)
     for field, expected in (("method", name), ("design", digest)):
         if getattr(so_far, field) != expected:
             got = getattr(so_far, field)
             raise ValueError(f"{out}: {field}: expected {expected}, got {got}; use another --out")
-    return replace(so_far, runs=(*so_far.runs, environment()))
+    return replace(so_far, runs=(*so_far.runs, environment(device)))
 
 
 def run(
@@ -88,7 +88,7 @@ def run(
     workers: int = 1,
 ) -> Results:
     """Fit all cells that ``out`` does not have yet, and write it after each."""
-    results = begin(name, digest, out)
+    results = begin(name, digest, out, device)
     answered = {row.id for row in results.rows if row.status in DONE}
     left = [cell for cell in cells if cell["id"] not in answered]
     print(f"{name}: {len(left)} of {len(cells)} cells to fit, on {device}")

@@ -26,6 +26,7 @@ from measuring import drift, pictures, proposition, table_row
 from tasks import paper_task, quick_task
 
 from symmetries._utils.provenance import provenance
+from symmetries.training.atomic_files import write_atomic
 
 TABLE = ("WT", "DA", "IR")
 EXTRA = ("IR-free", "IR-random", "NLI-random", "NLI-centred", "DI-random")
@@ -157,7 +158,7 @@ def _say(group: str, name: str, row: dict[str, Any]) -> None:
 
 
 def _write(out: Path, results: dict[str, Any], arrays: dict[str, Any]) -> None:
-    (out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+    write_atomic(out / "results.json", (json.dumps(results, indent=1) + "\n").encode())
     if arrays:
         np.savez_compressed(out / "figures.npz", **arrays)
 

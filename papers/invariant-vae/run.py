@@ -38,6 +38,7 @@ from options import SHAPES, joint_config, parse
 from setting import figure9_setting, seeds_of
 
 from symmetries._utils.provenance import provenance
+from symmetries.training.atomic_files import write_atomic
 
 SETS = ("mnist", "mnist-alike")  # of which pictures are kept
 SAME = ("same", "same-learned")  # the joint model on the images of the VAEs
@@ -60,7 +61,7 @@ class Results:
 
     def write(self) -> None:
         """All rows, to the file."""
-        self.file.write_text(json.dumps(self.content, indent=1) + "\n")
+        write_atomic(self.file, (json.dumps(self.content, indent=1) + "\n").encode())
 
     def add(self, row: dict[str, Any], arrays: dict[str, np.ndarray] | None = None) -> None:
         """Write a row, and the numbers of its pictures."""

@@ -38,6 +38,7 @@ from trainings import Stochastic
 from turns import fixed_widths
 
 from symmetries._utils.provenance import provenance
+from symmetries.training.atomic_files import write_atomic
 
 HERE = Path(__file__).parent
 KEY = ("family", "kind", "tag", "seed")  # of a batch, in its table
@@ -161,7 +162,7 @@ class Store:
 
     def _write(self, head: dict) -> None:
         content = {**head, "tables": self.tables}
-        self.path.write_text(json.dumps(content, indent=1) + "\n")
+        write_atomic(self.path, (json.dumps(content, indent=1) + "\n").encode())
         if self.arrays:
             np.savez_compressed(self.array_path, **self.arrays)
 

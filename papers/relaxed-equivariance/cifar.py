@@ -38,6 +38,7 @@ from symmetries.nn.relaxation import relaxation, relaxation_penalty, relaxed_lay
 from symmetries.nn.relaxed_networks import RelaxedResNet, Symmetry
 from symmetries.testing import invariance_error
 from symmetries.training import Step, TrainConfig, train
+from symmetries.training.atomic_files import write_atomic
 
 HERE = Path(__file__).parent
 FRACTION, RATE = 0.9, 4.0  # start of the partial fractions, and their learning rate
@@ -295,7 +296,7 @@ def main() -> None:
         made["command"] = re.sub(r" --(out|data) \S+", "", made["command"])  # of one machine
         rows.append(row | {"wall": round(wall, 1)} | made)
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(json.dumps(stored, indent=1) + "\n")
+        write_atomic(out, (json.dumps(stored, indent=1) + "\n").encode())
         pace = f"{row['seconds']} s ({wall:.0f} in all), {row['steps_per_second']} steps/s"
         print(f"{run.name}: {row['accuracy']} %, {pace}", flush=True)
 

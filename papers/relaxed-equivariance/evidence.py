@@ -34,6 +34,7 @@ from symmetries.learners.relaxed import accuracy
 from symmetries.nn.fourier import SHARE, fourier_features
 from symmetries.nn.relaxation import relaxation, relaxed_layers
 from symmetries.training import Batch, Step, TrainConfig, train
+from symmetries.training.atomic_files import write_atomic
 
 
 class Posterior(nn.Module):
@@ -142,7 +143,7 @@ def main(words: Sequence[str] | None = None) -> list[dict[str, Any]]:
                 rows.append(run(task, seed, arguments.steps, arguments.start, weight))
                 print(rows[-1], flush=True)
     if arguments.out is not None:
-        arguments.out.write_text(json.dumps({"rows": rows}, indent=1) + "\n")
+        write_atomic(arguments.out, (json.dumps({"rows": rows}, indent=1) + "\n").encode())
     return rows
 
 

@@ -20,6 +20,7 @@ import torch
 from symmetries.groups import Cyclic
 from symmetries.nn import fourier
 from symmetries.nn.gconv import GroupConv2d
+from symmetries.training.atomic_files import write_atomic
 
 SHARES = (0.5, 0.2, 0.1, 0.02)
 OMEGA = 1.0
@@ -75,7 +76,7 @@ def main(words: Sequence[str] | None = None) -> list[dict[str, Any]]:
     for line in rows:
         print(line, flush=True)
     if arguments.out is not None:
-        arguments.out.write_text(json.dumps({"rows": rows}, indent=1) + "\n")
+        write_atomic(arguments.out, (json.dumps({"rows": rows}, indent=1) + "\n").encode())
     return rows
 
 

@@ -35,6 +35,7 @@ from symmetries.nn.relaxation import relaxation, relaxed_layers
 from symmetries.nn.relaxed_networks import RelaxedCNN, RelaxedResNet, Symmetry
 from symmetries.testing import invariance_error
 from symmetries.training import History, TrainConfig
+from symmetries.training.atomic_files import write_atomic
 
 HERE = Path(__file__).parent
 LAMBDAS = (0.001, 0.1, 0.5, 1.0, 5.0)
@@ -297,7 +298,7 @@ def main(words: Sequence[str] | None = None) -> None:
         row |= provenance("cuda" if torch.cuda.is_available() else "cpu")
         rows.append(row)
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(json.dumps(stored, indent=1) + "\n")
+        write_atomic(out, (json.dumps(stored, indent=1) + "\n").encode())
         name = f"{run.data} C{run.rotations} {run.mode} {run.omega} lambda={run.penalty} {run.seed}"
         print(f"{name}: {row['accuracy']} % in {row['seconds']} s", flush=True)
 

@@ -27,6 +27,7 @@ from symmetries.learners.relaxed import accuracy, fit
 from symmetries.nn.relaxation import relaxation, relaxed_layers
 from symmetries.nn.relaxed_networks import RelaxedCNN, Symmetry
 from symmetries.training import TrainConfig
+from symmetries.training.atomic_files import write_atomic
 
 TASKS = ("digit", "turn")
 
@@ -90,7 +91,7 @@ def main(words: Sequence[str] | None = None) -> dict[str, Any]:
         found["learned"].append(learned(task, seed, omega, penalty, arguments.steps))
         print(found["learned"][-1], flush=True)
         if arguments.out is not None:
-            arguments.out.write_text(json.dumps(found, indent=1) + "\n")
+            write_atomic(arguments.out, (json.dumps(found, indent=1) + "\n").encode())
     return found
 
 

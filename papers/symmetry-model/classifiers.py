@@ -28,6 +28,7 @@ from symmetries.learners.invariant_weights import NaturalConfig, evaluate, fit_n
 from symmetries.learners.symmetry_model import SymmetryModel
 from symmetries.nn.invariant_model import shallow_model
 from symmetries.training import Step, TrainConfig, train
+from symmetries.training.atomic_files import write_atomic
 
 COUNTS = (500, 5_000, 50_000)
 WAYS = ("none", "full", "augerino", "discovered", "invariant weights")
@@ -202,7 +203,7 @@ def main() -> None:
                 count_of = {"steps": arguments.steps, "test_images": len(sets[1])}
                 made = {"seconds": time.perf_counter() - start, "made": provenance(device)}
                 rows.append(row | count_of | made)
-                file.write_text(json.dumps(rows, indent=1) + "\n")
+                write_atomic(file, (json.dumps(rows, indent=1) + "\n").encode())
                 print(json.dumps(rows[-1]), flush=True)
 
 

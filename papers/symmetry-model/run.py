@@ -33,6 +33,7 @@ from symmetries._utils.provenance import provenance
 from symmetries.data import ImageSet
 from symmetries.groups.affine import Affine2
 from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel
+from symmetries.training.atomic_files import write_atomic
 
 HERE = Path(__file__).parent
 FAMILY_IMAGES = 256
@@ -65,7 +66,7 @@ def main() -> None:
         row = one_run(arguments, key["added"], key["seed"], key["variant"])
         made = provenance("cuda" if torch.cuda.is_available() else "cpu")
         results["runs"].append({**key, **row, "made": made})
-        file.write_text(json.dumps(results, indent=1) + "\n")
+        write_atomic(file, (json.dumps(results, indent=1) + "\n").encode())
         print(json.dumps({**key, **row}), flush=True)
     try:
         from figures import draw

@@ -29,6 +29,7 @@ from symmetries.data import ImageSet, digits, load, rotated
 from symmetries.groups.affine import Affine2
 from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel
 from symmetries.training import Recipe
+from symmetries.training.atomic_files import write_atomic
 
 FAMILY = ("rotation", "translation")
 QUICK = SymmetryConfig.preset("quick")
@@ -253,7 +254,7 @@ def main() -> None:
     for row in STUDIES[arguments.study](arguments.device, arguments.share):
         rows.append(row)
         studies[arguments.study] = {"made": made, "rows": rows}
-        file.write_text(json.dumps(studies, indent=1) + "\n")
+        write_atomic(file, (json.dumps(studies, indent=1) + "\n").encode())
         print(json.dumps(row), flush=True)
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from symmetries.analysis import fit as fit
     from symmetries.analysis import generators as generators
     from symmetries.analysis import orbit as orbit
+    from symmetries.analysis import prescribe as prescribe
     from symmetries.analysis import watch as watch
     from symmetries.analysis import wrap as wrap
     from symmetries.auditing import audit_model as audit_model

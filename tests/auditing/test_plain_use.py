@@ -1,6 +1,7 @@
 """What stands in nobody's way: no labels, any classifier's output, a range, a sub-sample."""
 
 import math
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -268,14 +269,20 @@ def test_the_expected_time_is_of_the_right_size():
     assert (in_words(0.01), in_words(61), in_words(600)) == ("1 s", "61 s", "10 min")
 
 
-def test_the_expected_time_of_a_small_network_is_not_that_of_its_calls():
-    net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 3))
+@pytest.mark.parametrize(("pause", "most"), [(0.0, 64), (0.1, 4)])
+def test_small_models_are_timed_in_batches_and_slow_ones_on_few_examples(pause, most):
+    """The time of a pass of few examples is that of calls, which batches share."""
+    seen = []
+
+    def model(x):
+        seen.append(len(x))
+        time.sleep(pause)
+        return x.flatten(1)[:, :3]
+
     x = torch.rand(100, 1, 8, 8)
-    expected = expected_seconds(
-        net, x, make_moves(Affine2("rotation"), x, samples=8), closely=100, steps=20, layers=0
-    )
-    found = quick(net, x, Affine2("rotation"), samples=8, steps=20, layers=())
-    assert 0.1 < (expected.outputs + expected.looks) / found.seconds < 10
+    options = {"closely": 10, "steps": 2, "gradients": False, "layers": 0}
+    expected_seconds(model, x, make_moves(Cyclic(4), x), **options)
+    assert max(seen) == most
 
 
 def test_functions_of_arrays(net, x, y):

@@ -3,7 +3,6 @@ import torch
 from torch import nn
 
 from symmetries.auditing import largest_singular_value
-from symmetries.auditing.adjoint import convolution_adjoint
 
 
 def oracle(model, x):
@@ -36,37 +35,6 @@ def test_both_methods_are_the_svd(model, method):
     found = largest_singular_value(model, x, method=method, tolerance=1e-9, batch_size=5)
     tolerance = 1e-9 if method != "power" else 1e-3  # power comes from below, slowly
     torch.testing.assert_close(found, oracle(model, x), rtol=tolerance, atol=1e-12)
-
-
-@pytest.mark.parametrize("padding", [0, 1, (0, 2), 4, 6, "same", "valid"])
-@pytest.mark.parametrize(("channels", "kernel"), [(1, 5), (3, (3, 4)), (2, 1)])
-@pytest.mark.parametrize("side", [(8, 8), (9, 11)])
-def test_the_adjoint_of_a_convolution_is_its_gradient(channels, kernel, padding, side):
-    layer = nn.Conv2d(channels, 6, kernel, padding=padding).double()
-    x = torch.rand(2, channels, *side, dtype=torch.float64, requires_grad=True)
-    output = layer(x)
-    g = torch.randn_like(output)
-    adjoint = convolution_adjoint(layer, x.shape[1:])
-    if adjoint is None:  # more padding than a kernel reaches
-        assert padding in {1, (0, 2), 4, 6}
-        return
-    expected = torch.autograd.grad(output, x, g)[0]
-    torch.testing.assert_close(adjoint(g), expected, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    "layer",
-    [
-        nn.Conv2d(1, 4, 3, stride=2),
-        nn.Conv2d(1, 4, 3, dilation=2),
-        nn.Conv2d(2, 4, 3, groups=2),
-        nn.Conv2d(1, 4, 3, padding=1, padding_mode="circular"),
-        nn.Conv2d(8, 4, 3),
-        nn.Linear(3, 3),
-    ],
-)
-def test_other_first_layers_go_the_usual_way(layer):
-    assert convolution_adjoint(layer, torch.Size((1, 8, 8))) is None
 
 
 @pytest.mark.parametrize("padding_mode", ["zeros", "circular"])

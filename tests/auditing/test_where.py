@@ -335,3 +335,14 @@ def test_a_recurrent_layer_gives_a_tuple_and_is_named(batch_first):
         whole = float(((model(few.flip(1)) - model(few)).norm() / model(few).norm()).detach())
         assert added["read"][0] == pytest.approx(whole, rel=1e-9)
         assert max(value for name, (value, _) in added.items() if name != "read") < 1e-12
+
+
+def test_an_audit_has_the_lie_derivative_of_outputs_and_of_every_layer():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(72, 3))
+    x = torch.rand(5, 1, 8, 8)
+    found = audit_model(net, x, "rotation", steps=2, samples=2, progress=False)
+    assert [row.name for row in found.lie] == ["", "0", "1", "2", "3"]
+    alone = {row.name: row for row in lie_derivative(net, x, "rotation", layers=["1"])}
+    assert found.lie[2] == alone["1"]
+    assert found.lie[0].error.mean == pytest.approx(found.lie[4].error.mean)

@@ -260,6 +260,15 @@ def test_stored_commands_name_no_folder_of_a_machine(monkeypatch):
     assert run.environment()["command"] == "run.py --data data --cells /hue/"
 
 
+def test_a_device_that_is_merely_there_is_not_named(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda device: "a GPU")
+    assert run.environment()["device"] == run.environment("cpu")["device"] != "a GPU"
+    assert run.environment("cuda")["device"] == "a GPU"
+    monkeypatch.setattr("torch.cuda.is_initialized", lambda: True)
+    assert run.environment()["device"] == "a GPU"
+
+
 def test_an_answer_without_a_parameter_fails_its_cell_only():
     one = small_cell("letters/rotation-wide+shift-wide/")
     half = run.fit_cell(lambda q: Answer((Found("rotation", "full", 1.0),)), one, "cpu", None, 0)

@@ -47,6 +47,7 @@ def test_every_command_has_help_with_an_example(run, command):
 
 
 COMMANDS = ("discover", "fit", "audit", "augment", "orbit", "generators", "sweep", "reproduce")
+COMMANDS += ("prescribe", "wrap")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -120,7 +120,6 @@ def test_an_interrupted_search_of_a_network_is_resumed(run, tmp_path, monkeypatc
         (["--network", "vgg99"], "network: expected 'cnn' or 'resnet'"),
         (["--network", "cnn", "--method", "relaxed"], "network: expected none with --method"),
         (["--network", "cnn", "--group", "c4"], "a group with continuous parameters"),
-        (["--network", "cnn", "--devices", "2"], "devices: expected 1"),
     ],
 )
 def test_networks_that_cannot_be_handled_are_one_line(run, tmp_path, options, message):

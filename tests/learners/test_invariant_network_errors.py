@@ -1,5 +1,7 @@
 """What an invariant network refuses, in one sentence, and what its files keep."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -87,10 +89,44 @@ class Detached(Branching):
         return super().forward(x).detach()
 
 
-def test_a_network_without_derivatives_is_refused():
-    model = InvariantNetwork(Detached(), "rotation", SHAPE, "quick")
-    with pytest.raises(ValueError, match="a network that torch can differentiate"):
-        model.evidence().posterior(pictures(2), torch.zeros(1, 1))
+class Centred(Branching):
+    """Looks at the other examples of a batch."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x - x.mean(0))
+
+
+class Noisy(Branching):
+    """Draws noise in eval mode, too."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x + torch.randn_like(x))
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (Detached, "outputs that depend on the weights, got detached ones"),
+        (Centred, "one answer for each example in eval mode"),
+        (Noisy, "one answer for each example in eval mode"),
+    ],
+)
+def test_a_network_whose_curvature_would_be_wrong_is_refused(kind, message):
+    with pytest.raises(ValueError, match=message):
+        InvariantNetwork(kind(), "rotation", SHAPE, "quick")
+
+
+def test_networks_that_learned_nothing_tell_no_width():
+    x, y = pictures(30), torch.arange(30) % 3
+    config = InvariantNetworkConfig(samples=2).replace(
+        steps=5, search=2, batch_size=10, every=2, curvature_rows=90, lr=1e4
+    )
+    model = InvariantNetwork(small(), "rotation", SHAPE, config)
+    with pytest.warns(RuntimeWarning, match="no width can be told; train longer or lower lr"):
+        model.fit((x, y), **RUN)
+    (profile,) = model.profiles
+    assert max(profile.values) < profile.constant == pytest.approx(-30 * math.log(3))
+    assert not profile.told
 
 
 def test_a_saved_network_keeps_how_its_action_resamples(tmp_path):

@@ -64,6 +64,17 @@ def test_noise_is_no_content_at_any_scale(side):
     assert abs(frame.radius - find_frame(plain, 0.0).radius) < 0.1
 
 
+def test_paper_of_uneven_brightness_is_one_background_and_colours_of_their_own_are_none():
+    generator = torch.Generator().manual_seed(3)
+    ink = hooks(300, 60)
+    paper = 0.9 + 0.02 * torch.randn(300, 1, 1, 1, generator=generator)
+    frame = find_frame((paper * (1 - 0.8 * ink)).clamp(0, 1), 0.9)
+    assert frame.plain
+    assert abs(frame.radius - find_frame(ink, 0.0).radius) < 0.1
+    grounds, colours = torch.rand(2, 300, 1, 1, 1, generator=generator)
+    assert not find_frame(grounds + (colours - grounds) * ink, 0.5).plain
+
+
 def test_noise_does_not_show_how_its_frame_was_moved():
     pictures = noisy(hooks(200, 60))
     frame = find_frame(pictures, 0.95)

@@ -67,7 +67,8 @@ def test_canonical_pictures_of_stretched_content_differ_by_a_turn_only():
 @pytest.mark.parametrize(
     ("names", "plain", "level"),
     [
-        (("rotation",), True, None),
+        (("rotation",), True, "place"),
+        (("rotation",), False, None),
         (("rotation", "shift_x", "shift_y"), True, "place"),
         (("rotation", "shift_x", "shift_y"), False, None),
         (("rotation", "zoom"), True, "size"),

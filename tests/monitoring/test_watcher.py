@@ -66,6 +66,56 @@ def test_a_planted_change_is_named_and_measured(fitted, corners, tmp_path, case)
     assert low <= value <= high
 
 
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    """A watcher of 900 handwritten digits, stored, and the other digits."""
+    x = symmetries.load("digits").images
+    x = x[torch.randperm(len(x), generator=torch.Generator().manual_seed(3))]
+    folder = tmp_path_factory.mktemp("digits")
+    Watcher.fit(x[:900], seed=0).save(folder)
+    return folder, x[900:]
+
+
+DECOYS = {
+    "mirrored": lambda x: x.flip(-1),
+    "upside down": lambda x: x.flip(-2),
+    "noise": lambda x: (
+        x + 0.1 * torch.randn(x.shape, generator=torch.Generator().manual_seed(0))
+    ).clamp(0, 1),
+    "negative": lambda x: 1 - x,
+}
+
+
+@pytest.mark.parametrize("case", DECOYS)
+def test_another_change_is_not_called_a_motion(digits, case):
+    folder, x = digits
+    watcher = Watcher.load(folder)
+    watcher.update(x[:300])
+    found = watcher.update(DECOYS[case](x[300:800]))
+    assert found.alarm
+    assert found.change.name == "none of these"
+
+
+@pytest.mark.parametrize("classes", [(0, 6), (1, 7), (4, 9), (3, 5, 8), (0,), (1,)])
+def test_other_classes_are_not_called_a_motion(digits, classes):
+    folder, _ = digits
+    whole = symmetries.load("digits")
+    chosen = torch.isin(whole.labels, torch.tensor(classes))
+    found = Watcher.load(folder).update(whole.images[chosen])
+    name = found.change.name if found.alarm else None
+    assert name not in ("rotation", "shift", "zoom"), found.change
+
+
+@pytest.mark.parametrize("degrees", [9, -9])
+def test_turned_digits_are_called_that(digits, degrees):
+    folder, x = digits
+    found = Watcher.load(folder).update(turned(x[:500], degrees))
+    assert found.change.name == "rotation"
+    value, low, high, _ = found.change.parameters["rotation"]
+    assert low <= degrees <= high
+    assert value == pytest.approx(degrees, abs=2.5)
+
+
 def test_a_change_larger_than_any_that_is_measured_has_an_open_interval(fitted, corners, tmp_path):
     found = again(fitted, tmp_path).update(0.63 * corners[1])
     assert found.change.name == "value"

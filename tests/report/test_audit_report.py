@@ -72,3 +72,18 @@ def test_what_resampling_hides_cannot_be_told():
     steady = audit_model(lambda x: net(x) + torch.tensor([9.0, 0, 0, 0]), X, "rotation",
                          range="rotation=5", gradients=False, progress=False)  # fmt: skip
     assert verdict(steady).startswith("Yes, within the error of resampling")
+
+
+def test_boxes_in_their_places_with_other_classes_are_not_right():
+    """The class says on which side of the picture a box stands."""
+
+    def detect(x):
+        left = (x[:, 0, :, :4].sum((1, 2)) > x[:, 0, :, 4:].sum((1, 2))).tolist()
+        boxes = [torch.tensor([[0.0 if side else 4.0, 2, 4 if side else 8, 6]]) for side in left]
+        pairs = zip(boxes, left, strict=True)
+        return [{"boxes": box, "labels": torch.tensor([int(side)])} for box, side in pairs]
+
+    result = audit_model(detect, X, "flip_x", progress=False)
+    assert result.measures["matched"].mean == 1
+    assert verdict(result).startswith("No: outputs do not move as they should (same answer")
+    assert "Measured on 12 examples" in str(audit_page(result))

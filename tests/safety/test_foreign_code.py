@@ -1,6 +1,8 @@
 """No file runs code unless the user says that it may."""
 
+import importlib.machinery
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "campaign"))
 
 import hostile_files
+
+from symmetries.nn.named_networks import named_network
 
 
 @pytest.fixture
@@ -85,6 +89,17 @@ def test_the_working_folder_gives_no_modules(spawn_fresh, tmp_path, pictures, mo
     process = spawn_fresh(*words, code=start, cwd=work)
     said = process.communicate(timeout=240)[1]
     assert not list(tmp_path.glob("mark-*")), said
+
+
+@pytest.mark.parametrize("name", ["hf-hub:some/model", "local-dir:/tmp", "../model"])
+def test_the_name_of_a_network_fetches_nothing(monkeypatch, name):
+    """It may be the name in a stored model, and timm takes addresses for names."""
+    timm = types.ModuleType("timm")
+    timm.__spec__ = importlib.machinery.ModuleSpec("timm", None)
+    timm.create_model = lambda *given, **options: pytest.fail("timm was asked")
+    monkeypatch.setitem(sys.modules, "timm", timm)
+    with pytest.raises(ValueError, match="network: expected"):
+        named_network(name, (1, 8, 8), 2)
 
 
 def test_reproduce_runs_no_script_of_the_working_folder(run, tmp_path):

@@ -109,6 +109,18 @@ def test_a_forged_orbit_posterior_is_refused_in_our_words(run, tmp_path, picture
     assert "please report" not in result.stderr
 
 
+@pytest.mark.parametrize("command", ["audit", "wrap"])
+@pytest.mark.parametrize("answer", ["None", "'text'", "x.flatten(1) * float('nan')"])
+def test_a_model_that_answers_nothing_is_named(run, tmp_path, pictures, command, answer):
+    np.savez(tmp_path / "b.npz", images=np.random.default_rng(0).random((240, 8, 8)))
+    (tmp_path / "foreign.py").write_text(f"def net(x):\n    return {answer}\n")
+    name = f"foreign{abs(hash((command, answer)))}"  # a module is imported once
+    (tmp_path / "foreign.py").rename(tmp_path / f"{name}.py")
+    done = run(command, f"{name}:net", "b.npz", "--group", "c4", "--out", "out", "--quiet")
+    assert done.exit_code == 3, done.output
+    assert done.output.startswith("error: model")
+
+
 @pytest.mark.parametrize("kind", ["pipe", "device"])
 @pytest.mark.parametrize("file", ["tensors", "header"])
 def test_tensors_that_never_end(spawn, tmp_path, kind, file):

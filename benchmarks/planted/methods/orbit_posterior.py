@@ -10,7 +10,6 @@ from symmetries.actions import ImageAction
 from symmetries.data import background
 from symmetries.groups import parse_group
 from symmetries.learners.orbit_posterior import OrbitPosterior
-from symmetries.learners.orbit_posterior.fitting import shrunk
 from symmetries.learners.orbit_posterior.summary import summarise
 
 
@@ -35,7 +34,7 @@ def fit(question: Question, preset: str) -> Answer:
         except (ValueError, TypeError) as error:
             raise Refused(str(error)) from error
         model.fit(images, device=question.device, progress=False)
-        small = shrunk(images, model.config.network.largest)
+        small = model.seen(images)
         summary, read = summarise(model, small, question.seed)
     said = [str(w.message) for w in caught if w.category is RuntimeWarning]
     densities = {d.coordinate.name: d for d in read.reading}

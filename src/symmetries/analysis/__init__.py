@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from symmetries.analysis.orbits import neighbour_distance as neighbour_distance
     from symmetries.analysis.orbits import orbit as orbit
     from symmetries.analysis.orbits import study_orbits as study_orbits
+    from symmetries.analysis.prescribing import prescribe as prescribe
     from symmetries.analysis.watching import watch as watch
     from symmetries.analysis.wrapping import wrap as wrap
 

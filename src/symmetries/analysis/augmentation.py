@@ -8,6 +8,8 @@ from torch import Tensor
 
 from symmetries._validation.checks import as_path, invalid, wrong_type
 from symmetries.analysis.inputs import Readable, read_images
+from symmetries.analysis.learned_motions import LearnedMotions
+from symmetries.analysis.lie_generators import load_group, planar_group
 from symmetries.analysis.parts import Over, in_parts
 from symmetries.analysis.pictures import to_bytes
 from symmetries.analysis.progress import progress_bar
@@ -17,7 +19,7 @@ from symmetries.data import ImageSet
 from symmetries.learners.orbit_posterior import OrbitPosterior
 from symmetries.learners.orbit_posterior.versions import new_versions as versions_by_fits
 from symmetries.learners.symmetry_model import SymmetryModel
-from symmetries.results import SymmetryResult
+from symmetries.results import GeneratorResult, SymmetryResult
 from symmetries.training import load_state
 from symmetries.training.checkpoint import rebuilding
 from symmetries.training.step import mix
@@ -25,15 +27,15 @@ from symmetries.training.step import mix
 AT_ONCE = 256  # images at a time, and in each file of an interrupted run
 REFINE = {"quick": 0, "default": 2, "paper": 5}  # how often prototypes are inferred again
 DTYPES = {"64-true": torch.float64, "bf16-true": torch.bfloat16}
-Learned = OrbitPosterior | SymmetryModel
-KINDS: dict[str, type[Learned]] = {
+Learned = OrbitPosterior | SymmetryModel | LearnedMotions
+KINDS: dict[str, type[OrbitPosterior] | type[SymmetryModel]] = {
     "orbit_posterior": OrbitPosterior,
     "symmetry_model": SymmetryModel,
 }
 
 
 def augment(
-    model: str | Path | Learned | SymmetryResult,
+    model: str | Path | Learned | SymmetryResult | GeneratorResult,
     data: Readable,
     copies: int = 1,
     *,
@@ -48,7 +50,8 @@ def augment(
     Args:
         model: what :func:`symmetries.discover` returned, the folder that ``symmetries discover``
             wrote, or a fitted :class:`~symmetries.OrbitPosterior` or
-            :class:`~symmetries.SymmetryModel`.
+            :class:`~symmetries.SymmetryModel`; or generators of the plane, as
+            :func:`symmetries.generators` returned or ``symmetries generators`` wrote them.
         data: a name ("digits"), a file or a folder; or a tensor or array, an
             :class:`~symmetries.data.ImageSet`, a ``DataLoader``, or a pair (images, labels).
         copies: new versions of each image.
@@ -84,7 +87,9 @@ def augment(
 
 
 def load_symmetry_model(
-    model: str | Path | Learned | SymmetryResult, device: torch.device, precision: str
+    model: str | Path | Learned | SymmetryResult | GeneratorResult,
+    device: torch.device,
+    precision: str,
 ) -> Learned:
     """The model of ``discover``; one that is read goes to the device.
 
@@ -92,6 +97,10 @@ def load_symmetry_model(
     """
     if isinstance(model, SymmetryResult) and model.fitted is not None:
         model = model.fitted
+    if isinstance(model, GeneratorResult):
+        model = LearnedMotions(planar_group(model, "model"))
+    if isinstance(model, str | Path) and str(model).endswith(".json"):
+        model = LearnedMotions(load_group(model, pictures=True))
     if isinstance(model, str | Path):
         folder = model_folder(model)
         with rebuilding(folder, "an orbit posterior or a symmetry model"):
@@ -102,6 +111,8 @@ def load_symmetry_model(
             model = KINDS[found].load(folder, device)
         if isinstance(model, SymmetryModel):
             model = model.to(DTYPES.get(precision, torch.float32))
+    if isinstance(model, LearnedMotions):
+        return model.to(device)
     if not isinstance(model, OrbitPosterior | SymmetryModel):
         remedy = "give what discover returned, or the folder that it wrote"
         raise wrong_type("model", "an orbit posterior or a symmetry model", model, remedy)
@@ -112,7 +123,9 @@ def load_symmetry_model(
 
 
 def unseen_folds(
-    model: str | Path | Learned | SymmetryResult, learner: Learned, images: ImageSet
+    model: str | Path | Learned | SymmetryResult | GeneratorResult,
+    learner: Learned,
+    images: ImageSet,
 ) -> Tensor | None:
     """For each image (N,) the fit of an orbit posterior that has not seen it.
 

@@ -5,7 +5,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from symmetries._validation.checks import invalid
+from symmetries._validation.checks import check_image_shape, invalid
 from symmetries.actions.colours import ColourAction
 from symmetries.auditing.answers import plain
 from symmetries.auditing.boxes import from_plane, to_plane
@@ -63,6 +63,7 @@ class CanonicalisedModel(nn.Module):
 
     def forward(self, images: Tensor) -> Any:  # noqa: ANN401 - what the model gives
         """The answer for pictures (N, C, H, W) in [0, 1], in the frame of these pictures."""
+        check_image_shape(images, self.shape)
         if self.threshold is None:
             return self._given(plain(self.model(images)))
         u, weight, ratio = self.reader(images)

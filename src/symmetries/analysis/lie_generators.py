@@ -17,7 +17,13 @@ from symmetries.analysis.generator_pictures import orbit_curves
 from symmetries.analysis.picture_generators import describe_picture_generators, refuse_table_options
 from symmetries.analysis.provenance import Call
 from symmetries.analysis.table_fits import fit_table
-from symmetries.analysis.tables import TableData, VectorTable, nearly_dependent, read_table
+from symmetries.analysis.tables import (
+    TableData,
+    VectorTable,
+    far_away,
+    nearly_dependent,
+    read_table,
+)
 from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet
 from symmetries.groups.matrix import MatrixGroup
@@ -32,6 +38,7 @@ from symmetries.lie.fitting import FitQuality
 from symmetries.lie.frames import shown_frame
 from symmetries.lie.functions import Function
 from symmetries.lie.groups import learned_group
+from symmetries.lie.krylov import COUNT as KRYLOV_COUNT
 from symmetries.lie.search import search
 from symmetries.results import RunInfo
 from symmetries.results.generators import (
@@ -150,24 +157,39 @@ def load_group(path: str | Path, pictures: bool = False) -> MatrixGroup:
         got = repr(str(path))
         raise invalid("path", "an existing generators.json", got, "write one with generators --out")
     result = GeneratorResult.load(file)
+    if pictures:
+        return planar_group(result, "path")
+    return _group_of(result, "path")
+
+
+def planar_group(result: GeneratorResult, name: str) -> MatrixGroup:
+    """The group of generators of two coordinates, which moves pictures, as 3 x 3 matrices.
+
+    Args:
+        result: with linear or affine generators.
+        name: of the argument, for messages.
+    """
+    group = _group_of(result, name)
+    side = len(next(part.matrix for part in result.generators if part.matrix is not None))
+    if side != 3:
+        got = f"generators of {side - 1} coordinates"
+        raise invalid(name, "generators of two coordinates", got, "pictures are moved in a plane")
+    return group if group.planar else group.homogeneous()
+
+
+def _group_of(result: GeneratorResult, name: str) -> MatrixGroup:
     matrices = [part.matrix for part in result.generators if part.matrix is not None]
     if not matrices:
         got = f"none: {result.answer}"
-        raise invalid("path", "a result with linear or affine generators", got, "see its report")
+        raise invalid(name, "a result with linear or affine generators", got, "see its report")
     sizes = {len(part) for matrix in matrices for part in (matrix, *matrix)}
     largest = [
         max((abs(value) for row in matrix for value in row), default=0.0) for matrix in matrices
     ]
     if len(sizes) > 1 or min(sizes) < 2 or not 1e-100 < min(largest) <= max(largest) < 1e100:
         got = f"{len(matrices)} of sizes {sorted(sizes)}, up to {max(largest):g}"
-        raise invalid("path", "square matrices of one size, not 0", got, "write the file anew")
-    group = learned_group(torch.tensor(matrices, dtype=torch.float64))
-    if not pictures:
-        return group
-    if len(matrices[0]) != 3:
-        got = f"generators of {len(matrices[0]) - 1} coordinates"
-        raise invalid("path", "generators of two coordinates", got, "pictures are moved in a plane")
-    return group if group.planar else group.homogeneous()
+        raise invalid(name, "square matrices of one size, not 0", got, "write the file anew")
+    return learned_group(torch.tensor(matrices, dtype=torch.float64))
 
 
 def describe_generators(
@@ -215,8 +237,10 @@ def describe_generators(
             and not keeps_data(found, answers.theta[: answers.least], halves[1])
         ):
             answers = replace(answers, least=0, most=len(answers.spectrum), reason=MOVED)
-    doubt = nearly_dependent(table.x, table.names)
-    if doubt:
+    if found.unsearched and answers.most >= KRYLOV_COUNT:  # there may be more of them
+        answers = replace(answers, most=answers.most + found.unsearched)
+    doubts = (nearly_dependent(table.x, table.names), far_away(table.x, table.names))
+    for doubt in filter(None, doubts):
         warnings.warn(doubt, stacklevel=3)
     names = table.names[: len(table.names) // vectors]
     frame = shown_frame(table.x.reshape(-1, len(names)), names)
@@ -244,7 +268,7 @@ def describe_generators(
         fit=None if quality is None else _summary(quality, epsilon),
         reason=answers.reason,
         coordinates=frame.note,
-        warnings=(doubt,) if doubt else (),
+        warnings=tuple(filter(None, doubts)),
         run=info(),
     )
     group = learned_group(matrices) if len(matrices) else None

@@ -31,7 +31,7 @@ from symmetries.analysis.wrap_files import export_checked
 from symmetries.analysis.wrap_results import Wrapped, check_pictures_of, describe_wrapped
 from symmetries.analysis.wrap_rules import bare_answers, choose_rule, draw_moves, score
 from symmetries.auditing.answers import CLASSIFIERS
-from symmetries.auditing.models import PROBE, Model
+from symmetries.auditing.models import PROBE, Model, check_answers
 from symmetries.auditing.run import Output
 from symmetries.data import ImageSet
 from symmetries.groups import CyclicShift, Group
@@ -177,6 +177,8 @@ def wrap_model(
             inputs=inputs,
         )
         check_kind(loaded.kind, views)
+        if loaded.kind in CLASSIFIERS:
+            check_answers(loaded.call, kept.images[:PROBE].to(place))
         own = not {"hue", "saturation", "value"} & set(group.names)
         value = resolve_background(
             kept, loaded.fill if fill is None else fill, say, per_channel=own

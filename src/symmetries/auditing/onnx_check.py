@@ -1,5 +1,6 @@
-"""Comparing a converted ONNX graph with ONNX Runtime, on pictures as they are and moved."""
+"""Inputs and outputs of ONNX files, and comparing a converted graph with ONNX Runtime."""
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -141,3 +142,19 @@ def first_line(error: Exception) -> str:
     """The first line of what an error says, or its name."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+def output_name(graph: Any, output: str | None) -> str:  # noqa: ANN401 - protobuf
+    """The name of an output by name or number; the first by default, with a warning of others."""
+    names: list[str] = [part.name for part in graph.output]
+    if not names:  # an empty file is one, too
+        raise invalid("model", "an ONNX file with an output", "none", "export it again")
+    if output is None and len(names) > 1:
+        text = f"the file has outputs {', '.join(names)}: the first is measured; "
+        text += "output=NAME (--output) chooses another"
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
+    if output is None or output in names:
+        return output or names[0]
+    if output.isdecimal() and int(output) < len(names):
+        return names[int(output)]
+    raise invalid("output", f"one of {', '.join(names)}", repr(output), "or its number")

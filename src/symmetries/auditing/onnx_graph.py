@@ -22,6 +22,7 @@ from symmetries.auditing.onnx_check import (
     difference,
     first_line,
     not_converted,
+    output_name,
 )
 from symmetries.auditing.onnx_operators import OPERATORS, Attributes
 
@@ -229,7 +230,7 @@ def load_onnx(
     onnx = _onnx()
     with _refusing(path):
         model = onnx.load(path)
-    output = _output_name(model.graph, output)
+    output = output_name(model.graph, output)
     others, single = constant_inputs(model.graph, others or {})
     shape = _input_shape(model.graph, others)
     batch = shape[0] if shape and isinstance(shape[0], int) else batch or (1 if single else None)
@@ -269,18 +270,6 @@ def _onnx() -> Any:  # noqa: ANN401 - a module
         remedy = "install them: pip install 'symmetries[onnx]'"
         raise invalid("model", "onnx and onnxruntime for an ONNX file", error, remedy) from error
     return onnx
-
-
-def _output_name(graph: Any, output: str | None) -> str:  # noqa: ANN401 - protobuf
-    """The name of an output by name or number; the first by default."""
-    names: list[str] = [part.name for part in graph.output]
-    if not names:  # an empty file is one, too
-        raise invalid("model", "an ONNX file with an output", "none", "export it again")
-    if output is None or output in names:
-        return output or names[0]
-    if output.isdecimal() and int(output) < len(names):
-        return names[int(output)]
-    raise invalid("output", f"one of {', '.join(names)}", repr(output), "or its number")
 
 
 def _input_shape(graph: Any, others: Mapping[str, Any]) -> list[int | str]:  # noqa: ANN401

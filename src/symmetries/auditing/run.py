@@ -16,7 +16,7 @@ from symmetries.actions.images import ImageAction
 from symmetries.actions.items import PermutationAction, SequenceAction
 from symmetries.actions.signals import SignalAction
 from symmetries.auditing.answers import OF_ARRAYS, read_logits, taking_tensors
-from symmetries.auditing.contributions import with_contributions
+from symmetries.auditing.contributions import EXAMPLES, with_contributions
 from symmetries.auditing.elements import Moves, make_moves, resolve_action
 from symmetries.auditing.examine import PREDICTED, examine, joined
 from symmetries.auditing.inputs import Inputs, Labelled, Upcoming, labelled_inputs
@@ -56,7 +56,7 @@ WORSE_THAN_GUESSING = (
 )
 DIRECTIONS = 'vectors are read as directions (x right, y up); "points" are positions in pixels'
 ONE_THING = "outputs of the first examples are all the same: agreement on them says little"
-LIE_EXAMPLES = 64
+LIE_EXAMPLES, LIE_LAYER_EXAMPLES = 64, 8
 LAYER_EXAMPLES = 256  # enough for the table of layers, whose rows are ratios of large sums
 
 
@@ -118,7 +118,7 @@ def audit_model(
             of factors): one number, or one for each parameter.
         layers: names of layers for the table; all by default, () for none.
         gradients: False for a model without gradients; SI and sensitivity are then left out.
-        local: whether to measure the Lie derivative of the outputs under a continuous group, too.
+        local: whether to measure the Lie derivative of outputs and layers under a continuous group.
         closely: number of examples, spread over the data, for saliency, sensitivity and the effect
             of resampling alone; all by default.
         over: how to process the examples, ``over(part, N)`` with ``part(start, stop)`` returning
@@ -222,9 +222,18 @@ def audit_model(
             seed=seed,
         )
         rows = with_contributions(rows, model, x, action, half_width=half_width, seed=seed)
+        said = f"layers: errors on {min(len(x), LAYER_EXAMPLES)} of {len(x):,} examples, what each "
+        said += f"adds on {min(len(x), EXAMPLES)}"
+        about["notes"] = (*about.get("notes", ()), said) if rows else about.get("notes", ())
     if local and is_smooth(action.group) and law_is_usual(about["output"]):
         few = x[spread_mask(len(x), LIE_EXAMPLES).to(x.device)]
         about["lie"] = lie_derivative(model, few, action, batch_size=batch_size, level=level)
+        names = [row.name for row in rows if row.law in ("equivariance", "invariance")]
+        if names:
+            more = lie_derivative(
+                model, few[:LIE_LAYER_EXAMPLES], action, layers=names, level=level
+            )
+            about["lie"] += tuple(row for row in more if row.name)
     return AuditResult(
         group=_name(action.group),
         elements=len(moves),

@@ -3,7 +3,6 @@
 Reference: Moskalev et al. 2023, "On genuine invariance learning without weight-tying", section 4.4.
 """
 
-from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -12,7 +11,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from symmetries._validation.checks import check_choice, check_finite, check_whole, wrong_type
 from symmetries._validation.placement import call_model
-from symmetries.auditing.adjoint import convolution_adjoint
 from symmetries.auditing.first_layer import FirstLayer, first_layer
 from symmetries.auditing.models import (
     Model,
@@ -41,8 +39,7 @@ def largest_singular_value(
 
     - "exact": J has few rows, so sigma_max^2 is the largest eigenvalue of the small matrix J J^T.
       Behind a linear first layer with weight W, J = D W and J J^T = D (W W^T) D^T, so rows are
-      propagated back to that layer only. For a first convolution of images with few channels the
-      rest uses :func:`~symmetries.auditing.adjoint.convolution_adjoint`.
+      propagated back to that layer only.
     - "power": power iteration on J^T J by products only, for many outputs. It converges from
       below, slowly if the two largest singular values are close.
 
@@ -74,7 +71,7 @@ def largest_singular_value(
     with untouched(model), torch.enable_grad():
         split = None
         if method != "power":
-            split = first_layer(model, x[:2].to(device), (nn.Linear, nn.Conv2d))
+            split = first_layer(model, x[:2].to(device), (nn.Linear,))
         power = method == "power" or (method == "auto" and _outputs(model, x[:1].to(device)) > FEW)
         values = []
         for part in x.detach().split(batch_size):
@@ -103,10 +100,6 @@ def _exact(model: Model, split: FirstLayer | None, x: Tensor) -> Tensor:
         weight = split.layer.weight.detach()
         inner = rows @ (weight @ weight.T)
         gram = inner @ rows.mT
-    elif split is not None and (adjoint := convolution_adjoint(split.layer, split.shape)):
-        hidden = split.linear(x).detach().requires_grad_()
-        rows = _rows(split.rest(hidden, x), hidden, adjoint)
-        gram = rows @ rows.mT
     else:
         rows = _rows(model(x), x)
         gram = rows @ rows.mT
@@ -115,18 +108,17 @@ def _exact(model: Model, split: FirstLayer | None, x: Tensor) -> Tensor:
     return eigenvalues[:, -1].clamp_min(0).sqrt()
 
 
-def _rows(output: Tensor, x: Tensor, then: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+def _rows(output: Tensor, x: Tensor) -> Tensor:
     """Return the Jacobian (N, K, D) of outputs (N, K) with respect to inputs with D numbers each.
 
-    It is computed row by row, so that each row stays in the cache; ``then`` propagates each further
-    back.
+    It is computed row by row, so that each row stays in the cache.
     """
     output = output.flatten(1)
     rows = []
     for one in output.sum(0).unbind():
         row = torch.autograd.grad(one, x, retain_graph=True, allow_unused=True)[0]
         row = torch.zeros_like(x) if row is None else row
-        rows.append((row if then is None else then(row)).flatten(1))
+        rows.append(row.flatten(1))
     return torch.stack(rows, 1)
 
 

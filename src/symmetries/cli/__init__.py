@@ -13,6 +13,7 @@ from symmetries.cli.errors import EXIT_CODES, Commands
 from symmetries.cli.fit import fit
 from symmetries.cli.generators import generators
 from symmetries.cli.orbit import orbit
+from symmetries.cli.prescribe import prescribe
 from symmetries.cli.reproduce import reproduce
 from symmetries.cli.sweep import sweep
 from symmetries.cli.watch import watch
@@ -49,6 +50,18 @@ def symmetries(
     """Learn the symmetries of data, build them into models, measure them, sample from them."""
 
 
-for command in (discover, fit, audit, augment, generators, orbit, reproduce, sweep, watch, wrap):
+for command in (
+    discover,
+    fit,
+    audit,
+    augment,
+    generators,
+    orbit,
+    prescribe,
+    reproduce,
+    sweep,
+    watch,
+    wrap,
+):
     app.command()(command)
 app.add_typer(data, name="data")

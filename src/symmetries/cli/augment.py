@@ -29,7 +29,11 @@ if TYPE_CHECKING:
 def augment(
     model: Annotated[
         str,
-        typer.Argument(metavar="MODEL", help="The folder model/ that symmetries discover wrote."),
+        typer.Argument(
+            metavar="MODEL",
+            help="The folder model/ that symmetries discover wrote, or the generators.json of "
+            "symmetries generators.",
+        ),
     ],
     data: options.Data,
     *,

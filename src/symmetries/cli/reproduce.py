@@ -165,6 +165,8 @@ def run_tables(
 
 def write_page(script: Path, paper: str, out: Path) -> None:
     """Write all tables of a paper to OUT/page.md."""
+    from symmetries.training.atomic_files import write_atomic
+
     layouts = script.parents[1] / "layouts.py"
     made = subprocess.run(
         [sys.executable, layouts, "--page", paper, str(out)],
@@ -172,7 +174,7 @@ def write_page(script: Path, paper: str, out: Path) -> None:
         capture_output=True,
         text=True,
     )
-    (out / "page.md").write_text(f"# {paper}\n\n{made.stdout}")
+    write_atomic(out / "page.md", f"# {paper}\n\n{made.stdout}".encode())
     typer.echo(f"wrote {out / 'page.md'}")
 
 

@@ -21,6 +21,7 @@ from symmetries.lie.functions import Polynomial, fit_polynomial
 from symmetries.lie.groups import learned_group
 from symmetries.lie.intervals import Interval
 from symmetries.lie.names import AlgebraName, name_algebra
+from symmetries.lie.noether import ConservedQuantity, conserved_quantities
 from symmetries.lie.polarisation import Problem, Spectrum
 from symmetries.lie.search import ExactSymmetries, Search, exact_symmetries, search
 from symmetries.lie.which_subgroup import Subgroup, SubgroupAnswer, find_subgroup
@@ -29,6 +30,7 @@ __all__ = [
     "Algebra",
     "AlgebraName",
     "Certificates",
+    "ConservedQuantity",
     "ExactSymmetries",
     "FieldFamily",
     "FitQuality",
@@ -43,6 +45,7 @@ __all__ = [
     "certify_fit",
     "certify_function",
     "choose_degree",
+    "conserved_quantities",
     "custom_fields",
     "exact_symmetries",
     "field_family",

@@ -74,7 +74,7 @@ def field_family(kind: str, dim: int) -> FieldFamily:
     check_choice(kind, KINDS, "fields")
     words = [f"x{j + 1} " for j in range(dim)] + ([""] if kind == "affine" else [])
     names = tuple(f"{word}d{i + 1}" for i in range(dim) for word in words)
-    features = _identity if kind == "linear" else _with_one
+    features = linear_features if kind == "linear" else affine_features
     return FieldFamily(kind, features, _all_matrices(dim, len(words)), names)
 
 
@@ -109,7 +109,7 @@ def fields_on_axes(
         matrix[:, size] = axis
         rows.append(matrix)
     names = tuple(f"field {k + 1}" for k in range(len(rows)))
-    features = _identity if kind == "linear" else _with_one
+    features = linear_features if kind == "linear" else affine_features
     stacked = torch.stack(rows) if rows else torch.zeros(0, size, width, dtype=torch.float64)
     return FieldFamily(kind, features, stacked, names)
 
@@ -215,11 +215,13 @@ def monomial_values(points: Tensor, exponents: Tensor) -> Tensor:
     return value
 
 
-def _identity(points: Tensor) -> Tensor:
+def linear_features(points: Tensor) -> Tensor:
+    """Features z of linear fields."""
     return points
 
 
-def _with_one(points: Tensor) -> Tensor:
+def affine_features(points: Tensor) -> Tensor:
+    """Features (z, 1) of affine fields."""
     return torch.cat((points, torch.ones_like(points[:, :1])), -1)
 
 

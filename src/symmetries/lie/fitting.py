@@ -29,7 +29,8 @@ class FitQuality:
             the smallest.
         unexplained: share of the variance of data held out that is not explained.
         structure: how many standard errors the residuals of nearest neighbours are correlated by.
-        explained: how many standard errors its error on data held out is below that of a constant.
+        explained: by how many standard errors the fit is better than a constant on data held out,
+            by the mean of what it gains or, as few rows may carry that, by its sign.
         undetermined: whether the next degree has polynomials that are 0 on all data, so that data
             cannot tell slopes across the surface that it lies on.
     """
@@ -109,10 +110,16 @@ def choose_degree(
     unexplained = float(rest.square().sum() / spread.sum()) if spread.sum() > 0 else 0.0
     structure = residual_structure(points, rest, units)
     scale = torch.where(spread > 0, spread, 1.0).sqrt()
-    gain = ((plain / scale).square() - (rest / scale).square()).sum(1)
-    explained = float(gain.mean() / gain.std().clamp_min(1e-300)) * math.sqrt(len(gain))
+    gain = (plain / scale).square().sum(1) - (rest / scale).square().sum(1)
+    explained = max(_standard_errors(gain), _standard_errors(gain.sign()))
     undetermined = surface and degree is None and used == needed
     return FitQuality(used, needed, unexplained, structure, explained, undetermined)
+
+
+def _standard_errors(values: Tensor) -> float:
+    """The mean of values (n,) in standard errors."""
+    spread = float(values.std())
+    return float(values.mean()) / spread * math.sqrt(len(values)) if spread > 0 else math.inf
 
 
 def determined(points: Tensor, degree: int) -> bool:

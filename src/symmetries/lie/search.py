@@ -20,6 +20,7 @@ from symmetries.lie.fields import (
     tied_fields,
 )
 from symmetries.lie.functions import Function, as_function
+from symmetries.lie.krylov import best_fields
 from symmetries.lie.names import AlgebraName, name_algebra
 from symmetries.lie.polarisation import LAWS, Problem, Spectrum
 from symmetries.lie.surfaces import slope_ratio
@@ -41,6 +42,7 @@ class Search:
         ignored: number of directions that the function does not depend on.
         scale: from a function to one with outputs of unit size.
         kind: of the fields, as they were asked for.
+        unsearched: number of fields with larger defects that were left out, of very many.
     """
 
     problem: Problem
@@ -49,6 +51,7 @@ class Search:
     ignored: int
     scale: Callable[[Function], Function]
     kind: str
+    unsearched: int = 0
 
     def of(self, model: Function, points: Tensor) -> "Search":
         """The same fields and units for another function, at other points (n, d)."""
@@ -118,7 +121,7 @@ def search(
     if surface is not None:
         scale = _on_surface(scale, surface, function, chart, z)
     pulled = chart.pull_back(scale(function))
-    ignored = torch.zeros(0, chart.dim, dtype=torch.float64)
+    ignored, unsearched = torch.zeros(0, chart.dim, dtype=torch.float64), 0
     if vectors > 1 or law == "density":
         check_choice(kind, ("linear", "affine"), "fields")
         _check_unknowns((chart.dim // vectors) ** 2)
@@ -126,9 +129,14 @@ def search(
     elif law == "invariant" and kind in ("linear", "affine"):
         threshold = ignore if kind == "affine" else RANK  # linear fields cannot be tested there
         kept, ignored = ignored_axes(pulled, z if first is None else z[first], threshold)
-        _check_unknowns(len(kept) ** 2)
-        outward = chart.orthogonal_to(ignored) if len(ignored) else None
-        family = fields_on_axes(kind, kept, ignored, outward)
+        unknowns = len(kept) * (len(kept) + (kind == "affine"))
+        if unknowns > MOST:
+            chosen = torch.arange(len(z)) if first is None else first
+            family = best_fields(pulled, z, kind, chosen, kept, ignored, ignore)
+            unsearched = unknowns + len(ignored) - family.size
+        else:
+            outward = chart.orthogonal_to(ignored) if len(ignored) else None
+            family = fields_on_axes(kind, kept, ignored, outward)
     elif kind == "custom":
         family = custom_fields([_in_chart(f, chart) for f in fields if callable(f)], chart.dim)
     else:
@@ -141,7 +149,7 @@ def search(
     outputs = pulled(z[:1]).shape[1]
     problem = Problem(pulled, family, law, outputs)
     _check_unknowns(problem.unknowns)
-    return Search(problem, chart, z, len(ignored), scale, kind)
+    return Search(problem, chart, z, len(ignored), scale, kind, unsearched)
 
 
 def _check_unknowns(count: int) -> None:

@@ -7,14 +7,16 @@ import torch
 from torch import Tensor
 
 from symmetries.monitoring.moves import Move, amount, apply
-from symmetries.monitoring.readers import ChangeReader
+from symmetries.monitoring.readers import COARSE, ChangeReader
 
 GRID = 41  # amounts at which the response to a change is measured
 EXPLAINED = 0.9  # share of the squared deviation that a named change explains, at least
 SYSTEMATIC = 0.03  # error of a mean score, as a share of the largest amount
+ODD = 0.05  # error of the mean of another feature, as a share of its standard deviation
 QUANTILE = 3.84  # of chi-squared with one degree of freedom, at 95 %
 
 Amount = tuple[float, float | None, float | None, str]
+Parts = tuple[Tensor, Tensor]  # the odd and the even part of a response
 
 
 @dataclass(frozen=True)
@@ -41,14 +43,14 @@ def grid_of(move: Move) -> Tensor:
 
 @dataclass(frozen=True)
 class Responses:
-    """Mean scores of held-out pictures under each change alone, at a grid of amounts.
+    """Mean features of held-out pictures under each change alone, at a grid of amounts.
 
     Args:
         moves: the K changes.
         side: pixels of the longer side of the pictures.
-        centre: mean scores (K,) of the pictures as they are.
-        covariance: of their scores, (K, K).
-        curves: mean scores (K, G, K) of changed pictures, less the centre.
+        centre: mean features (F,) of the pictures as they are; the first K are the scores.
+        covariance: of their features, (F, F).
+        curves: mean features (K, G, F) of changed pictures, less the centre.
         held_out: number of pictures.
     """
 
@@ -65,29 +67,47 @@ class Responses:
         moves = reader.moves
         rows = []
         with torch.no_grad():
-            scores = reader(x)
+            features = reader.features(x)
             for k, move in enumerate(moves):
                 for share in grid_of(move):
                     shares = torch.zeros(len(x), len(moves))
                     shares[:, k] = share
-                    rows.append(reader(apply(x, shares, moves, reader.fill)).mean(0))
-        curves = torch.stack(rows).view(len(moves), GRID, len(moves)) - scores.mean(0)
-        return cls(moves, max(x.shape[-2:]), scores.mean(0), torch.cov(scores.T), curves, len(x))
+                    rows.append(reader.features(apply(x, shares, moves, reader.fill)).mean(0))
+        centre = features.mean(0)
+        curves = torch.stack(rows).view(len(moves), GRID, -1) - centre
+        return cls(moves, max(x.shape[-2:]), centre, torch.cov(features.T), curves, len(x))
 
-    def name(self, scores: Tensor) -> Change:
-        """The change that explains the mean of scores (n, K) best, and its size.
+    def whitening(self, count: int) -> Tensor:
+        """The matrix (F, F) that makes the error of a mean of ``count`` pictures' features white.
 
-        The squared Mahalanobis distance of the mean of the scores from the response to each change,
-        in the covariance of a difference of two means and of a systematic error of the scores, is
-        minimised over amounts. A camera that turns does not resample, as we do: the part of a
+        It is that of a difference of two means, and a systematic one. Parts of pictures that are
+        nearly always background have rare large values, which the covariance of a few hundred
+        pictures does not know: they count as if they varied a quarter as much as others.
+        """
+        moves = len(self.moves)
+        variance = self.covariance.diagonal()
+        coarse = variance[moves : moves + COARSE**2]
+        least = torch.zeros_like(variance)
+        least[moves : moves + COARSE**2] = coarse.mean() / 16
+        more = (least - variance).clamp(min=0)
+        error = (self.covariance + more.diag()) * (1 / count + 1 / self.held_out)
+        systematic = ODD * (variance + more).sqrt() + 1e-6
+        systematic[:moves] = SYSTEMATIC
+        white: Tensor = torch.linalg.inv(torch.linalg.cholesky(error + systematic.square().diag()))
+        return white
+
+    def name(self, features: Tensor) -> Change:
+        """The change that explains the mean of features (n, F) best, and its size.
+
+        The squared Mahalanobis distance of the mean of the features from the response to each
+        change is minimised over amounts. The change is named if that leaves little more than
+        chance. A camera that turns does not resample, as we do: the part of a
         response that is the same for a change and its inverse may be there, in part or not at all.
         Shifts along both axes are one change, whose responses add.
         """
-        spread = self.covariance * (1 / len(scores) + 1 / self.held_out)
-        spread = spread + SYSTEMATIC**2 * torch.eye(len(spread))
-        white = torch.linalg.inv(torch.linalg.cholesky(spread))
-        seen = white @ (scores.mean(0) - self.centre)
-        curves = self.curves @ white.T  # (K, G, K)
+        white = self.whitening(len(features))
+        seen = (white @ (features.mean(0) - self.centre)).double()
+        curves = (self.curves @ white.T).double()  # (K, G, F)
         nothing = float(seen.square().sum())
         best: tuple[float, str, list[tuple[Move, Tensor, Tensor]]] = (math.inf, "", [])
         kinds = dict.fromkeys(move.kind for move in self.moves)
@@ -97,10 +117,7 @@ class Responses:
             if len(own) == 1:
                 profiles = [_distance(*grids[0][0], seen)]
             else:
-                odd, even = (
-                    a[:, None] + b[None] for a, b in zip(grids[0][0], grids[1][0], strict=True)
-                )
-                square = _distance(odd, even, seen)
+                square = _pair_distance(grids[0][0], grids[1][0], seen)
                 profiles = [square.amin(1), square.amin(0)]
             least = float(min(profile.min() for profile in profiles))
             if least < best[0]:
@@ -109,17 +126,25 @@ class Responses:
                     for k, grid, profile in zip(own, grids, profiles, strict=True)
                 ]
                 best = (least, kind, found)
-        explained = 1 - best[0] / nothing if nothing > 0 else 0.0
+        chance = len(seen)  # expected of the distance from the truth
+        explained = 1 - max(0.0, best[0] - chance) / max(1.0, nothing - chance)
         if explained < EXPLAINED:
             return Change("none of these", {}, explained)
-        return Change(best[1], {m.name: self._amounts(m, s, p) for m, s, p in best[2]}, explained)
+        wider = max(1.0, best[0] / chance)  # errors that the features show, and nothing explains
+        parts = {m.name: self._amounts(m, s, p / wider) for m, s, p in best[2]}
+        return Change(best[1], parts, explained)
 
     def _amounts(self, move: Move, shares: Tensor, profile: Tensor) -> Amount:
-        """The best amount and the ends of its interval, open at the largest amounts."""
+        """The best amount and the ends of its interval, open at the largest amounts.
+
+        The interval is wider by the systematic error on both sides: no number of pictures makes the
+        reader's curves exact for a camera that it has not seen.
+        """
         inside = shares[profile <= profile.min() + QUANTILE]
-        ends = (shares[profile.argmin()], inside.min(), inside.max())
-        best, low, high = (amount(move, float(end), self.side) for end in ends)
-        opens = (move.least < 0 and float(ends[1]) <= move.least, float(ends[2]) >= 1)
+        least = max(move.least, float(inside.min()) - SYSTEMATIC)
+        ends = (float(shares[profile.argmin()]), least, min(1.0, float(inside.max()) + SYSTEMATIC))
+        best, low, high = (amount(move, end, self.side) for end in ends)
+        opens = (move.least < 0 and ends[1] <= move.least, ends[2] >= 1)
         return best, None if opens[0] else low, None if opens[1] else high, move.unit
 
 
@@ -130,7 +155,24 @@ def _distance(odd: Tensor, even: Tensor, seen: Tensor) -> Tensor:
     return (rest - factor.clamp(0, 1)[..., None] * even).square().sum(-1)
 
 
-def _finer(curve: Tensor, move: Move, factor: int = 16) -> tuple[tuple[Tensor, Tensor], Tensor]:
+def _pair_distance(a: Parts, b: Parts, seen: Tensor) -> Tensor:
+    """The same (G, G) for the sums of two responses, of which each is given as odd and even (G, F).
+
+    Inner products of the sums are sums of inner products, which saves an axis of F.
+    """
+    rest = _products(seen - a[0], -b[0], seen - a[0], -b[0])
+    even = _products(a[1], b[1], a[1], b[1]).clamp(min=1e-12)
+    both = _products(seen - a[0], -b[0], a[1], b[1])
+    factor = (both / even).clamp(0, 1)
+    return (rest - 2 * factor * both + factor.square() * even).clamp(min=0)
+
+
+def _products(a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> Tensor:
+    """Inner products (G, G) of a_i + b_j and c_i + d_j, for rows (G, F)."""
+    return (a * c).sum(1)[:, None] + a @ d.T + (b @ c.T).T + (b * d).sum(1)[None]
+
+
+def _finer(curve: Tensor, move: Move, factor: int = 16) -> tuple[Parts, Tensor]:
     """The odd and the even part of a curve (G, K), and its shares, at ``factor`` times as many.
 
     The even part is the same for a change and its inverse: mostly what resampling does to pictures.

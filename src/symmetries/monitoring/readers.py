@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from symmetries.monitoring.moves import Move, apply
 
 SIDE = 20  # pictures are read at most at this size
+COARSE = 6  # pixels of a side of coarse pictures
 STEPS, BATCH, RATE = 1000, 128, 2e-3
 
 
@@ -43,11 +44,17 @@ class ChangeReader(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Shares (N, K)."""
         small = nn.functional.interpolate(x, self.size, mode="area")
-        # Brightness, contrast and sharpness, which small pictures lose.
-        down, right = (x.diff(dim=d).square().mean((-2, -1)) for d in (-2, -1))
-        whole = [x.mean((-2, -1)), x.var((-2, -1)), (down + right + 1e-8).log()]
-        found: Tensor = self.layers(torch.cat([small.flatten(1), *whole], 1))
+        found: Tensor = self.layers(torch.cat([small.flatten(1), _whole(x)], 1))
         return found
+
+    def features(self, x: Tensor) -> Tensor:
+        """Shares and what a change must explain besides them: (N, K + F).
+
+        A mirrored or a noisy picture may have the shares of a moved one. Its coarse picture,
+        brightness, contrast and sharpness tell them apart.
+        """
+        coarse = nn.functional.adaptive_avg_pool2d(x.mean(1, keepdim=True), COARSE)
+        return torch.cat([self(x), coarse.flatten(1), _whole(x)], 1)
 
     def learn(self, x: Tensor, generator: torch.Generator) -> None:
         """Fit to pictures (N, C, H, W) that are changed by all moves at once, at random."""
@@ -62,6 +69,12 @@ class ChangeReader(nn.Module):
             loss.backward()
             optimiser.step()
             schedule.step()
+
+
+def _whole(x: Tensor) -> Tensor:
+    """Brightness, contrast and sharpness (N, 3 C), which small pictures lose."""
+    down, right = (x.diff(dim=d).square().mean((-2, -1)) for d in (-2, -1))
+    return torch.cat([x.mean((-2, -1)), x.var((-2, -1)), (down + right + 1e-8).log()], 1)
 
 
 def draw_shares(count: int, moves: tuple[Move, ...], generator: torch.Generator) -> Tensor:

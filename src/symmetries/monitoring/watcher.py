@@ -14,13 +14,13 @@ from symmetries._validation.checks import check_images, check_number, check_whol
 from symmetries.data.background import background
 from symmetries.monitoring.eprocess import ExchangeabilityTest
 from symmetries.monitoring.moves import moves_of
-from symmetries.monitoring.naming import SYSTEMATIC, Change, Responses
+from symmetries.monitoring.naming import Change, Responses
 from symmetries.monitoring.readers import ChangeReader
 from symmetries.training.checkpoint import load_state, rebuilding, write_state
 
 BINS = 64
 RESPONSES = 400  # held-out pictures on which responses are measured
-KEPT = 2000  # scores of the latest pictures, from which a change is measured
+KEPT = 2000  # features of the latest pictures, from which a change is measured
 LEAST = 100  # pictures of a reference
 NAME = "watch"  # of the stored state
 
@@ -57,7 +57,7 @@ class Watcher:
         responses: of held-out pictures.
         edges: of the bins of each score, (K, B - 1).
         test: of the stream so far.
-        latest: scores of the latest pictures.
+        latest: features (n, F) of the latest pictures.
         position: where the stream is to go on; for the caller.
     """
 
@@ -67,11 +67,11 @@ class Watcher:
         responses: Responses,
         edges: NDArray[np.float32],
         test: ExchangeabilityTest,
-        latest: list[list[float]] | None = None,
+        latest: Tensor | None = None,
         position: Any = None,  # noqa: ANN401 - plain data
     ) -> None:
         self.reader, self.responses, self.edges, self.test = reader, responses, edges, test
-        self.latest = latest or []
+        self.latest = torch.zeros(0, len(responses.centre)) if latest is None else latest
         self.position = position
 
     @classmethod
@@ -114,10 +114,10 @@ class Watcher:
             got = f"{tuple(pictures.shape[1:])}"
             raise invalid("stream", f"pictures {self.reader.shape}", got, "resize them")
         with torch.no_grad():
-            scores = self.reader(pictures.float())
-        for row in _bins(scores, self.edges):
+            features = self.reader.features(pictures.float())
+        for row in _bins(features[:, : len(self.edges)], self.edges):
             self.test.update(row)
-        self.latest = [*self.latest, *scores.tolist()][-KEPT:]
+        self.latest = torch.cat([self.latest, features])[-KEPT:]
         return self.finding()
 
     def finding(self) -> Finding:
@@ -126,7 +126,7 @@ class Watcher:
         if not self.test.alarm:
             return Finding(number, False, evidence)
         since = min(self.test.since, number - 1)
-        recent = torch.tensor(self.latest)[-(number - since) :]
+        recent = self.latest[-(number - since) :]
         return Finding(number, True, evidence, since, self.responses.name(recent))
 
     def save(self, folder: Path) -> Path:
@@ -138,11 +138,10 @@ class Watcher:
             "fill": self.reader.fill,
             "held_out": self.responses.held_out,
             "test": self.test.state(),
-            "latest": self.latest,
             "position": self.position,
         }
-        edges = torch.from_numpy(self.edges)
-        return write_state(folder, NAME, {**tensors, **parts, "edges": edges}, meta)
+        own = {"edges": torch.from_numpy(self.edges), "latest": self.latest}
+        return write_state(folder, NAME, {**tensors, **parts, **own}, meta)
 
     @classmethod
     def load(cls, folder: Path) -> "Watcher":
@@ -163,7 +162,7 @@ class Watcher:
                 meta["held_out"],
             )
             test = ExchangeabilityTest.restore(meta["test"])
-            edges, latest = tensors["edges"].numpy(), meta["latest"]
+            edges, latest = tensors["edges"].numpy(), tensors["latest"]
             _check_fit(responses, edges, test, latest, meta["position"])
             return cls(reader, responses, edges, test, latest, meta["position"])
 
@@ -172,21 +171,20 @@ def _check_fit(
     responses: Responses,
     edges: NDArray[np.float32],
     test: ExchangeabilityTest,
-    latest: Any,  # noqa: ANN401 - plain data
+    latest: Tensor,
     position: Any,  # noqa: ANN401 - plain data
 ) -> None:
     """Raise an error if the parts of a stored state do not fit each other."""
-    k = len(responses.moves)
-    parts = (responses.centre, responses.covariance, responses.curves)
+    k, features = len(responses.moves), len(responses.centre)
+    parts = (responses.centre, responses.covariance, responses.curves, latest)
     check_whole(responses.held_out, "held_out", 1, 2**53)
-    sizes = [(k,), (k, k), (k, responses.curves.shape[1], k)]
-    fits = [tuple(part.shape) for part in parts] == sizes
+    grid, seen = responses.curves.shape[1], min(KEPT, test.number)
+    sizes = [(features,), (features, features), (k, grid, features), (seen, features)]
+    fits = [tuple(part.shape) for part in parts] == sizes and features >= k
     fits = fits and all(bool(part.isfinite().all()) for part in parts)
     fits = fits and test.counts.shape == (k, edges.shape[1] + 1) and len(edges) == k
-    scores = torch.tensor(latest, dtype=torch.float32).reshape(-1, k)
-    fits = fits and len(scores) == len(latest) == min(KEPT, test.number)
-    fits = fits and bool(scores.isfinite().all()) and isinstance(position, dict | None)
-    torch.linalg.cholesky(responses.covariance + SYSTEMATIC**2 * torch.eye(k))
+    fits = fits and isinstance(position, dict | None)
+    responses.whitening(1)  # fails where the covariance is none
     if not fits:
         raise invalid("state", "parts that fit each other", "others", "begin anew")
 

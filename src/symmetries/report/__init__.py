@@ -9,6 +9,7 @@ from symmetries.report.generator_report import generator_page
 from symmetries.report.orbit_report import orbit_page
 from symmetries.report.page import Page, render
 from symmetries.report.plots import plot
+from symmetries.report.prescribe_report import prescribe_page
 from symmetries.report.sweep_report import sweep_page
 from symmetries.report.symmetry_report import symmetry_page
 from symmetries.report.wrap_report import wrap_page
@@ -17,6 +18,7 @@ from symmetries.results import (
     FitResult,
     GeneratorResult,
     OrbitResult,
+    PrescribeResult,
     Result,
     SweepResult,
     SymmetryResult,
@@ -30,6 +32,7 @@ __all__ = [
     "orbit_page",
     "page_html",
     "plot",
+    "prescribe_page",
     "sweep_page",
     "symmetry_page",
     "wrap_page",
@@ -40,6 +43,7 @@ PAGES: dict[type[Result], Callable[[Any], Page]] = {
     FitResult: fit_page,
     GeneratorResult: generator_page,
     OrbitResult: orbit_page,
+    PrescribeResult: prescribe_page,
     SweepResult: sweep_page,
     SymmetryResult: symmetry_page,
     WrapResult: wrap_page,

@@ -8,6 +8,7 @@ from symmetries.report import figures
 from symmetries.report.audit_words import (
     answer_words,
     class_name,
+    counted,
     logit_words,
     measure_rows,
     range_words,
@@ -48,7 +49,7 @@ def audit_page(result: AuditResult) -> Page:
         lede=verdict(result),
         note=" ".join(
             [
-                f"Measured on {result.examples:,} images{of_data}, "
+                f"Measured on {result.examples:,} {counted(result)}{of_data}, "
                 f"{result.elements} transformations each.{missing}",
                 *([range_words(result)] if result.range else []),
                 *(f"{note[0].upper()}{note[1:]}." for note in result.notes if note != left_out),
@@ -137,7 +138,7 @@ def _class_sections(result: AuditResult) -> list[Section]:
         if row.accuracy is not None and row.accuracy_moved is not None:
             cells += [f"{100 * row.accuracy:.0f} %", f"{100 * row.accuracy_moved:.0f} %"]
         shown.append(cells)
-    header = ["class", "images", "same prediction when moved", "else mostly"]
+    header = ["class", counted(result), "same prediction when moved", "else mostly"]
     header += ["accuracy", "when moved"] if len(shown[0]) > len(header) else []
     text = "Classes whose predictions change most often come first."
     if result.accuracy is None:
@@ -302,4 +303,5 @@ def _more(result: AuditResult) -> str:
 
 def _table(result: AuditResult) -> Table:
     level = f"{100 * result.level:.0f} % interval"
-    return Table(("measure", "mean", level, "resampling alone"), measure_rows(result))
+    alone = "rounding alone" if result.output == "energy" else "resampling alone"
+    return Table(("measure", "mean", level, alone), measure_rows(result))

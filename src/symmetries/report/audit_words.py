@@ -35,7 +35,7 @@ OUTPUTS = {
     "largest_force_error": "largest error of a force",
     "relative_force_error": "error of the forces, of their size",
 }
-ALSO_CHECKED = ("relative_error", "force_error")  # beside the first measure of an output
+ALSO_CHECKED = ("relative_error", "force_error", "agreement")  # beside the first measure
 NEED_LABELS = ("accuracy", "accuracy_moved")
 # Largest relative change of the logits for which a model is called invariant.
 INVARIANT, NEARLY = 1e-6, 0.05
@@ -74,6 +74,12 @@ def _unit(result: AuditResult, name: str) -> str:
     return f" [{result.units[name]}]" if name in result.units else ""
 
 
+def counted(result: AuditResult) -> str:
+    """What examples are called: images, structures of atoms, or examples of other data."""
+    other = "structures" if result.output == "energy" else "examples"
+    return other if result.data is None else "images"
+
+
 def class_name(result: AuditResult, label: int) -> str:
     """The name of a class, where the data has one, or its number."""
     names = () if result.data is None else result.data.classes
@@ -88,7 +94,7 @@ def weakest_words(result: AuditResult) -> str:
     row = min(rows, key=lambda row: (row.agreement, -row.examples))
     text = f"Weakest class: {class_name(result, row.label)}, {100 * row.agreement:.0f} % "
     text += f"({100 * row.low:.0f} to {100 * row.high:.0f}) the same when moved, "
-    text += f"of {row.examples:,} images"
+    text += f"of {row.examples:,} {counted(result)}"
     if row.becomes is None:
         return f"{text}."
     other = class_name(result, row.becomes)
@@ -131,17 +137,15 @@ def verdict(result: AuditResult) -> str:
 def _output_verdict(result: AuditResult) -> str:
     """The answer for other outputs: the first measure that is not what it should be."""
     checked = [name for i, name in enumerate(result.measures) if not i or name in ALSO_CHECKED]
-    words = ""
+    words, cause = "", "rounding" if result.output == "energy" else "resampling"
     for name in checked:
         found = result.measures[name]
-        best = 1.0 if name in ("cosine", "matched") else 0.0
+        best = 1.0 if name in ("cosine", "matched", "agreement") else 0.0
         gap = abs(found.mean - best)
         alone = 0.0 if found.discretisation is None else abs(found.discretisation - best)
         value = f"{OUTPUTS.get(name, name)}{_unit(result, name)}: {found.mean:.3g}"
         if gap > max(INVARIANT, 2 * alone):
-            return (
-                f"No: outputs do not move as they should ({value}; resampling alone {alone:.3g})."
-            )
+            return f"No: outputs do not move as they should ({value}; {cause} alone {alone:.3g})."
         if name in SCALE_FREE and gap > NEARLY:
             return f"Cannot be told: {value}, of which resampling alone may be {alone:.3g}."
         exactly = "exactly" if gap <= INVARIANT else WITHIN

@@ -1,8 +1,10 @@
 """Report of ``symmetries generators``: the name first, then the spectrum, generators and orbits."""
 
+import numpy as np
 from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+from numpy.typing import NDArray
 
 from symmetries.report import figures
 from symmetries.report.figures import ACCENT, INK, MUTED, RULE
@@ -11,6 +13,7 @@ from symmetries.results.generators import GeneratorResult
 from symmetries.results.pictures import OrbitCurves
 
 SHOWN = 60  # defects of the figure
+MOST_BRACKETS = 10  # generators whose brackets are shown
 FLOOR = 1e-16  # smallest defect that the figure shows
 COLOURS = {"symmetric": ACCENT, "not symmetric": MUTED, "cannot be told": INK}
 MARKS = {"symmetric": "o", "not symmetric": "s", "cannot be told": "D"}
@@ -144,9 +147,14 @@ def _sections(result: GeneratorResult) -> list[Section]:
         sections.append(Section("The spectrum of defects", text, blocks=[drawing]))
     if result.generators:
         sections.append(Section("Generators", _algebra_text(result), blocks=[_table(result)]))
+        constants = structure_constants(result)
+        if constants is not None:
+            text = "The bracket of each generator (row) with each (column), as matrices."
+            blocks: list[Block] = [bracket_table(constants)]
+            sections.append(Section("The algebra's table", text, blocks=blocks))
     curves: OrbitCurves | None = result.pictures
     if curves is not None and curves.panels:
-        blocks: list[Block] = [
+        blocks = [
             Drawing(_svg(orbit_figure(curves, i), f"orbit{i}"), alt=f"Orbits of {panel[0]}.")
             for i, panel in enumerate(curves.panels)
         ]
@@ -168,10 +176,50 @@ def _algebra_text(result: GeneratorResult) -> str:
 
 
 def _table(result: GeneratorResult) -> Table:
+    several = len(result.generators) > 1
     rows = [
-        (g.text, defect_text(g.defect), interval_text(g.low, g.high)) for g in result.generators
+        (
+            f"G{i}: {g.text}" if several else g.text,
+            defect_text(g.defect),
+            interval_text(g.low, g.high),
+        )
+        for i, g in enumerate(result.generators, 1)
     ]
     return Table(("field", "defect", "interval"), rows)
+
+
+def structure_constants(result: GeneratorResult) -> NDArray[np.float64] | None:
+    """C with [G_i, G_j] = sum_l c_ijl G_l, (k, k, k), of generators with largest entries of 1.
+
+    None for one generator, for more than 10, and where brackets leave the span by more than 0.1.
+    """
+    matrices = [part.matrix for part in result.generators if part.matrix is not None]
+    if not 1 < len(matrices) <= MOST_BRACKETS or result.closure > 0.1:
+        return None
+    g = np.array(matrices)
+    g = g / np.abs(g).max((1, 2), keepdims=True)
+    products = np.einsum("iab,jbc->ijac", g, g)
+    brackets = (products - products.swapaxes(0, 1)).reshape(len(g) ** 2, -1)
+    solved = np.linalg.lstsq(g.reshape(len(g), -1).T, brackets.T, rcond=None)[0]
+    return np.asarray(solved.T.reshape(len(g), len(g), len(g)))
+
+
+def bracket_table(constants: NDArray[np.float64]) -> Table:
+    """The brackets of generators as text; terms below 0.05 are left out."""
+    names = [f"G{i + 1}" for i in range(len(constants))]
+
+    def words(row: NDArray[np.float64]) -> str:
+        text = ""
+        for value, name in zip(row, names, strict=True):
+            if abs(value) >= 0.05:
+                number = f"{abs(value):.2g}"
+                sign = "-" if value < 0 else "+"
+                text += f" {sign} {'' if number == '1' else number + ' '}{name}"
+        text = text.strip().removeprefix("+ ")
+        return text.replace("- ", "-", 1) if text.startswith("- ") else text or "0"
+
+    rows = [(name, *map(words, row)) for name, row in zip(names, constants, strict=True)]
+    return Table(("", *names), rows)
 
 
 def _svg(figure: Figure, salt: str) -> Markup:

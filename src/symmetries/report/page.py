@@ -130,7 +130,15 @@ class Cards:
     cards: Sequence[Card]
 
 
-Block = Picture | Drawing | Table | Strip | Gallery | OrbitViewer | Cards
+@dataclass(frozen=True)
+class Code:
+    """Lines of code, to be copied."""
+
+    kind: ClassVar[str] = "code"
+    text: str
+
+
+Block = Picture | Drawing | Table | Strip | Gallery | OrbitViewer | Cards | Code
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,13 @@ from symmetries.results.generators import (
     VectorSummary,
 )
 from symmetries.results.orbits import OrbitCurve, OrbitResult
+from symmetries.results.prescriptions import (
+    Conflict,
+    ModelCurve,
+    PrescribedMove,
+    PrescribeResult,
+    TriedMove,
+)
 from symmetries.results.provenance import DataSummary, RunInfo
 from symmetries.results.showing import ShownResult
 from symmetries.results.sweeps import SweepResult, Trial
@@ -65,6 +72,7 @@ __all__ = [
     "ClassRow",
     "ClassSymmetries",
     "Compared",
+    "Conflict",
     "DataSummary",
     "DriftPoint",
     "Estimate",
@@ -81,11 +89,14 @@ __all__ = [
     "LayerError",
     "LayerRelaxation",
     "LieDerivative",
+    "ModelCurve",
     "OrbitCurve",
     "OrbitResult",
     "ParameterRange",
     "PlantedWidth",
     "Preprocessing",
+    "PrescribeResult",
+    "PrescribedMove",
     "Quality",
     "Record",
     "Result",
@@ -98,6 +109,7 @@ __all__ = [
     "SymmetrySummary",
     "Transformation",
     "Trial",
+    "TriedMove",
     "VectorSummary",
     "WatchResult",
     "WidthCurve",

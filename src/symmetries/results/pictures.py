@@ -106,6 +106,21 @@ class WrapPictures:
 
 
 @dataclass(frozen=True)
+class EdgePictures:
+    """Examples at the edges of what is prescribed.
+
+    Args:
+        labels: a name for each of the E examples.
+        amounts: by name of the move, how far each example goes.
+        frames: by name of the move, (E, 3, H, W, C): one edge, as it is, the other edge.
+    """
+
+    labels: Sequence[str]
+    amounts: Mapping[str, Sequence[float]]
+    frames: Mapping[str, Pixels]
+
+
+@dataclass(frozen=True)
 class Bank:
     """Filters of a layer, each in several poses.
 

@@ -15,6 +15,12 @@ change along the orbit are explained less well, which the likelihood punishes.
 Labels say how alike f must be along an orbit, not how far images were moved.
 """
 
+from symmetries.learners.invariant_network.comparison import (
+    LayerChoice,
+    NetworkComparison,
+    choose_layers,
+    compare_networks,
+)
 from symmetries.learners.invariant_network.config import EvidenceSteps, InvariantNetworkConfig
 from symmetries.learners.invariant_network.evidence import LaplaceEvidence
 from symmetries.learners.invariant_network.model import InvariantNetwork, NetworkSummary
@@ -27,9 +33,13 @@ __all__ = [
     "InvariantNetwork",
     "InvariantNetworkConfig",
     "LaplaceEvidence",
+    "LayerChoice",
+    "NetworkComparison",
     "NetworkSummary",
     "Posterior",
     "WidthProfile",
+    "choose_layers",
+    "compare_networks",
     "posterior",
     "search_widths",
 ]

@@ -24,7 +24,7 @@ from symmetries.learners.invariant_network.likelihoods import (
 )
 from symmetries.learners.invariant_network.posterior import Posterior, log_det, posterior
 
-CHUNK = {"cpu": 2**19, "cuda": 2**24}  # pixels of views at a time, where Jacobians are computed
+CHUNK = {"cpu": (2**19, 2**24), "cuda": (2**24, 2**28)}  # pixels and derivatives at a time
 GAP = 0.5  # of the difference of two bounds, by which the evidence is above the better one
 EXACT = {"cpu": (2500, 2**25), "cuda": (16_000, 2**30)}  # sides and elements of all rows, at most
 TRACED = 10_000  # examples whose traces are added up, at most: a sample of them stands for more
@@ -94,9 +94,11 @@ class LaplaceEvidence:
     def rows(self, images: Tensor, eta: Tensor, mixed: Tensor | None = None) -> Iterator[Tensor]:
         """Parts of the rows L_n^T J_n Delta^{-1/2}, K for each example or k mixtures of them."""
         scale, weights = self.precisions().rsqrt(), self.weights
-        pixels = CHUNK.get(images.device.type, CHUNK["cpu"]) // images[0].numel()
-        size = max(1, pixels // len(eta))
+        pixels, elements = CHUNK.get(images.device.type, CHUNK["cpu"])
         with eval_mode(self.module):
+            each = mixed if mixed is not None else averaged(self.module, weights, images[:1, None])
+            size = pixels // (len(eta) * images[0].numel())
+            size = max(1, min(size, elements // (each.shape[1] * len(scale))))
             for first in range(0, len(images), size):
                 here = slice(first, first + size)
                 views, mixtures = (

@@ -35,9 +35,19 @@ def count_outputs(module: nn.Module, shape: tuple[int, int, int], likelihood: st
     with seeded(0), eval_mode(module):
         trial = torch.rand(2, *shape).to(like)
         outputs = call_model(module, trial, "images")
+        alone = call_model(module, trial[:1], "images")
+        with torch.enable_grad():
+            differentiable = getattr(module(trial), "requires_grad", True)
     if not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != 2:
         got = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         raise invalid("module", "outputs (N, K) for images", got, "flatten what it returns")
+    if not torch.allclose(outputs[:1], alone, rtol=1e-2, atol=1e-3 * float(outputs.abs().max())):
+        remedy = "remove noise and statistics of batches, or see that eval() turns them off"
+        got = "outputs that depend on the batch or on chance"
+        raise invalid("module", "one answer for each example in eval mode", got, remedy)
+    if not differentiable:
+        remedy = "remove detach() and no_grad() around its layers"
+        raise invalid("module", "outputs that depend on the weights", "detached ones", remedy)
     if likelihood == "categorical":
         if outputs.shape[1] < 2:
             remedy = "give one logit for each class"

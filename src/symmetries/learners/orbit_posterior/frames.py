@@ -8,6 +8,7 @@ from torch import Tensor
 
 CONTENT = 0.05  # of the range of values: what differs more from the background is content
 NOISE = 5.0  # standard deviations of the noise around the content
+LEAST_CONTENT = 0.005  # of the pixels: backgrounds that differ as much as contents are none
 SELDOM = 0.003  # of the pictures
 SMALLEST_DISC = 0.75  # radius of a round window, in half-images
 FILLED = 0.8  # of the pixels of a round window differ from what is around it
@@ -56,10 +57,10 @@ def find_frame(images: Tensor, fill: float) -> Frame:
     if disc is not None:
         return disc
     away = (x - fill).abs().amax(1)
-    faint = torch.maximum(least, NOISE * _border_noise(x))
+    faint = torch.maximum(least, NOISE * _border_noise(x, least))
     differs = away > faint
     border = torch.cat((differs[:, (0, -1)].flatten(), differs[:, :, (0, -1)].flatten()))
-    plain = bool(border.float().mean() < 0.1)
+    plain = bool(border.float().mean() < 0.1) and bool(differs.float().mean() > LEAST_CONTENT)
     if not plain:
         return Frame(False, float(x.mean()), 1.0)
     radius = min(max(_farthest(differs, distance), 0.1), math.sqrt(2))
@@ -85,17 +86,22 @@ def channel_offsets(images: Tensor, fill: float) -> tuple[float, ...]:
     return tuple((middles - fill).tolist())
 
 
-def _border_noise(x: Tensor) -> Tensor:
-    """Standard deviation of noise around the content, from medians over the border.
+def _border_noise(x: Tensor, like: Tensor) -> Tensor:
+    """Standard deviation of what is around the content, from medians over the border.
 
-    Zero where neighbours are much alike: textures are smoother than what they vary by, and noise is
-    not.
+    Within pictures it is zero where neighbours are much alike: textures are smoother than what they
+    vary by, and noise is not. Plain backgrounds may differ between pictures, too, as paper does.
     """
-    edges = (x[..., (0, -1), :], x[..., (0, -1)].mT)
-    step = torch.cat([edge.diff(dim=-1).flatten() for edge in edges]).abs().median()
-    every = torch.cat([edge.flatten() for edge in edges])
-    away = (every - every.median()).abs().median()
-    return away / 0.6745 if bool(step > away) else away.new_zeros(())
+    edges = [edge.flatten(2) for edge in (x[..., (0, -1), :], x[..., (0, -1)].mT)]
+    border = torch.cat(edges, -1)
+    own = border.median(-1, keepdim=True).values
+    away = (border - own).abs()
+    steps = torch.cat([edge.unflatten(-1, (2, -1)).diff(dim=-1).flatten() for edge in edges])
+    noise, step = away.median(), steps.abs().median()
+    within = noise if bool(step > noise) else noise.new_zeros(())
+    alike = bool((away < torch.maximum(like, NOISE * within)).float().mean() > 0.9)
+    between = (own - own.median(0).values).abs().median() if alike else noise.new_zeros(())
+    return torch.hypot(within, between) / 0.6745
 
 
 def _farthest(differs: Tensor, distance: Tensor) -> float:

@@ -20,6 +20,8 @@ from symmetries.learners.orbit_posterior.chart import Coordinate
 from symmetries.learners.orbit_posterior.numbers import Numbers
 
 WAVES = 6
+Known = dict[int, Tensor]  # features of coordinates by their number, and of the shape turned back
+TURNED = -1
 
 
 class Histograms(nn.Module):
@@ -83,33 +85,74 @@ class Histograms(nn.Module):
             numbers: source of dropout's; None drops nothing.
         """
         total = torch.zeros(len(u), device=u.device)
+        known: Known = {}
         for j in range(len(self.coordinates)):
-            total = total + self.terms(j, u, context, numbers)
+            total = total + self._terms(j, u, context, numbers, known)
         return total
 
-    def terms(self, j: int, u: Tensor, context: Tensor, numbers: Numbers | None = None) -> Tensor:
+    def _terms(
+        self, j: int, u: Tensor, context: Tensor, numbers: Numbers | None, known: Known
+    ) -> Tensor:
         """What the coordinate of number j adds to the log-ratio, (N,)."""
         coordinate = self.coordinates[j]
-        log_p = F.log_softmax(self.logits(j, u, context, numbers).float(), -1)
+        log_p = F.log_softmax(self.logits(j, u, context, numbers, known).float(), -1)
         low, share = _bin(coordinate, u[:, j])
         high = (low + 1) % coordinate.size
-        below, above = (log_p.gather(1, i[:, None])[:, 0] for i in (low, high))
-        return math.log(coordinate.size) + (1 - share) * below + share * above
+        both = log_p.gather(1, torch.stack((low, high), -1))
+        shares = torch.stack((1 - share, share), -1)
+        return math.log(coordinate.size) + (shares * both).sum(-1)
 
-    def logits(self, j: int, u: Tensor, context: Tensor, numbers: Numbers | None = None) -> Tensor:
-        """Logits (N, size) of coordinate j given those before it in u (N, at least j)."""
-        before = [_waves(c, u[:, i]) for i, c in enumerate(self.coordinates[:j])]
-        if self.turning is not None and self.rotation is not None and self.rotation < j:
-            slope, slant = (context[:, place].float() for place in self.turning)
-            before.append(octaves(turned_back(slope, slant, u[:, self.rotation])))
+    def logits(
+        self,
+        j: int,
+        u: Tensor,
+        context: Tensor,
+        numbers: Numbers | None = None,
+        known: Known | None = None,
+    ) -> Tensor:
+        """Logits (N, size) of coordinate j given those before it.
+
+        Args:
+            j: number of the coordinate.
+            u: (N, at least j), or as many rows for each of the N; then there are as many logits
+                where they differ.
+            context: (N, F).
+            numbers: source of dropout's; None drops nothing.
+            known: features of earlier coordinates, which is added to.
+        """
+        before = self._before(j, u, context, {} if known is None else known)
         layers: Any = self.parts[j]
-        given = torch.cat((context, *before), -1).to(context.dtype)
-        hidden: Tensor = layers[2](layers[1](layers[0](given)))
+        times = len(u) // max(1, len(context))
+        if not before:
+            first = layers[0](context)
+        elif times == 1:
+            first = layers[0](torch.cat((context, *before), -1).to(context.dtype))
+        else:  # what does not differ is computed once
+            weight, same = layers[0].weight, context.shape[1]
+            first = F.linear(context, weight[:, :same]).repeat_interleave(times, 0)
+            own = torch.cat(before, -1).to(context.dtype)
+            first = first + F.linear(own, weight[:, same:], layers[0].bias)
+        hidden: Tensor = layers[2](layers[1](first))
         if numbers is not None and self.training and self.dropout:
             kept = numbers.rand(*hidden.shape) >= self.dropout
             hidden = hidden * (kept / (1 - self.dropout)).to(hidden.dtype)
         found: Tensor = layers[4](hidden)
         return found
+
+    def _before(self, j: int, u: Tensor, context: Tensor, known: Known) -> list[Tensor]:
+        """Features of the coordinates before number j."""
+        for i, coordinate in enumerate(self.coordinates[:j]):
+            if i not in known:
+                known[i] = _waves(coordinate, u[:, i])
+        before = [known[i] for i in range(j)]
+        if self.turning is not None and self.rotation is not None and self.rotation < j:
+            if TURNED not in known:
+                times = len(u) // max(1, len(context))
+                shape = [context[:, i].float().repeat_interleave(times) for i in self.turning]
+                turned = turned_back(shape[0], shape[1], u[:, self.rotation])
+                known[TURNED] = octaves(turned)
+            before.append(known[TURNED])
+        return before
 
     def probabilities(self, context: Tensor) -> Tensor:
         """Of the bins of the first coordinate, (N, size)."""
@@ -118,11 +161,12 @@ class Histograms(nn.Module):
 
     def sample(self, context: Tensor, n: int, numbers: Numbers) -> Tensor:
         """Coordinates (N, n, D) drawn from q, one coordinate after the other."""
-        rows = context.repeat_interleave(n, 0)
-        u = rows.new_zeros(len(rows), len(self.coordinates), dtype=torch.float32)
+        shape = (len(context) * n, len(self.coordinates))
+        u = context.new_zeros(shape, dtype=torch.float32)
+        known: Known = {}
         for j, coordinate in enumerate(self.coordinates):
             # The first density is the same for all samples of a picture.
-            logits = self.logits(j, u, rows if j else context).float()
+            logits = self.logits(j, u, context, known=known).float()
             total = F.softmax(logits, -1).cumsum(-1)
             unit = numbers.rand(len(context), n).reshape(len(total), -1) * total[:, -1:]
             index = torch.searchsorted(total, unit).clamp_max(coordinate.size - 1).flatten()
@@ -138,9 +182,9 @@ class Histograms(nn.Module):
 
         Of an index it is spread over the step of the distribution function by its middle.
         """
-        found = []
+        found, known = [], Known()
         for j, coordinate in enumerate(self.coordinates):
-            p = F.softmax(self.logits(j, u, context).float(), -1)
+            p = F.softmax(self.logits(j, u, context, known=known).float(), -1)
             total = F.pad(p.cumsum(-1), (1, 0))
             if coordinate.kind == "finite":
                 index, share = u[:, j].long(), torch.full_like(u[:, j], 0.5)

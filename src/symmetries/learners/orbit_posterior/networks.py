@@ -1,6 +1,7 @@
 """Networks that read the pose of a picture: convolutional, or fully connected."""
 
 import math
+from collections.abc import Sequence
 from typing import Self
 
 import torch
@@ -58,16 +59,28 @@ class PoseNetwork(nn.Module):
             self.backbone.eval()
         return self
 
+    def shown(self, views: Tensor) -> tuple[Tensor, ...]:
+        """What the layers get of views: pictures, and numbers where there are any."""
+        return (views,) if self.canonical is None else self.canonical(views)
+
     def read(self, views: Tensor) -> Tensor:
         """Features (N, F) of views."""
-        pictures, numbers = (views, None) if self.canonical is None else self.canonical(views)
-        features: Tensor = self.backbone(pictures.to(self.head.dtype)).flatten(1)
-        every = features if numbers is None else torch.cat((features, numbers), -1)
+        return self._features(self.shown(views))
+
+    def _features(self, shown: Sequence[Tensor]) -> Tensor:
+        features: Tensor = self.backbone(shown[0].to(self.head.dtype)).flatten(1)
+        every = features if len(shown) == 1 else torch.cat((features, *shown[1:]), -1)
         return every.to(self.head.dtype)
+
+    def log_ratio(
+        self, shown: Sequence[Tensor], u: Tensor, numbers: Numbers | None = None
+    ) -> Tensor:
+        """Log q(u | views) / pi(u), (N,), from what is shown of the views."""
+        return self.head.log_ratio(u, self._features(shown), numbers)
 
     def forward(self, views: Tensor, u: Tensor, numbers: Numbers | None = None) -> Tensor:
         """Log q(u | views) / pi(u), (N,); dropout draws from ``numbers`` while training."""
-        return self.head.log_ratio(u, self.read(views), numbers)
+        return self.log_ratio(self.shown(views), u, numbers)
 
 
 def network_kind(kind: str, shape: tuple[int, int, int]) -> str:

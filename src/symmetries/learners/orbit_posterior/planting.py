@@ -14,7 +14,7 @@ from symmetries.learners.orbit_posterior.chart import Coordinate
 from symmetries.learners.orbit_posterior.posing import posed_by_rule
 from symmetries.learners.orbit_posterior.reading import MASS, smallest_set
 from symmetries.learners.orbit_posterior.rounds import fit_round, split_held_out
-from symmetries.learners.orbit_posterior.verdicts import Headline, uniform_width
+from symmetries.learners.orbit_posterior.verdicts import SYSTEMATIC, Headline, uniform_width
 from symmetries.learners.orbit_posterior.versions import moved
 from symmetries.training.side_by_side import side_by_side
 from symmetries.training.step import mix
@@ -62,7 +62,7 @@ def nearest_planted(planted: list[Planted], name: str, width: float) -> Planted 
 
 
 def with_misses(line: Headline, coordinate: Coordinate, planted: list[Planted]) -> Headline:
-    """The interval with what the self-test missed.
+    """The interval with what the self-test missed, beyond the error that every interval has.
 
     Of an angle it is the ratio at the planted width nearest to this one. Along a line a picture may
     show by its sharpness how far it was moved, and then all widths are too small: what the wider
@@ -73,14 +73,20 @@ def with_misses(line: Headline, coordinate: Coordinate, planted: list[Planted]) 
         return line
     if coordinate.kind == "circle":
         missed = nearest_planted(planted, coordinate.name, line.width)
-        ratio = 1.0 if missed is None else missed.ratio
+        ratio = 1.0 if missed is None else _beyond(missed.ratio)
         ratio = max(ratio, line.width / uniform_width(coordinate))  # no interval exceeds it
     else:
         wide, before = max(rows, key=lambda p: p.length), line.width**2
-        added = (wide.length * wide.ratio) ** 2 - before
+        added = (wide.length * _beyond(wide.ratio)) ** 2 - before
         ratio = min(max(added / max(wide.length**2 - before, 1e-12), 0.05), 4.0) ** 0.5
     right = line.width / ratio
     return replace(line, low=min(line.low, right), high=max(line.high, right))
+
+
+def _beyond(ratio: float) -> float:
+    """A ratio of widths, less what the systematic error of widths may have made of one."""
+    missed = math.log(ratio)
+    return math.exp(math.copysign(max(0.0, abs(missed) - SYSTEMATIC), missed))
 
 
 @dataclass(frozen=True)

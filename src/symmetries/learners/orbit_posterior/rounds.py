@@ -83,11 +83,11 @@ def fit_round(
     def views(batch: Batch, numbers: Any) -> Batch:  # noqa: ANN401
         x = batch[0]
         u = model.chart.draw(numbers.rand(len(x), len(model.chart.coordinates)))
-        return model.view.to(x.device)(x, u, numbers), u
+        return u, *network.shown(model.view.to(x.device)(x, u, numbers))
 
     def loss(net: Any, batch: Batch, step: Any) -> dict[str, Tensor]:  # noqa: ANN401
-        shown = batch if len(batch) == 2 else views(batch, step)
-        return {"loss": -net(*shown, step).mean()}
+        u, *shown = batch if len(batch) > 1 else views(batch, step)
+        return {"loss": -net.log_ratio(shown, u, step).mean()}
 
     start = {name: value.detach().clone() for name, value in network.state_dict().items()}
     times = max(1, LOOKED_AT // len(held))

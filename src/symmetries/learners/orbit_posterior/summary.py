@@ -175,7 +175,8 @@ def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> tuple[Orbit
         part = replace(_part(model, density, line, verdict, usable, gap), reason=why)
         parts.append(part)
         warnings += about_width(part, line.width, planted)
-    warnings += about_training(model, certain=not warnings)
+    absent = [part.name for part in parts if part.verdict == "absent"]
+    warnings += about_training(model, certain=not warnings, absent=absent)
     gain = sum(model.gains) / len(model.gains)
     summary = OrbitSummary(
         tuple(parts),

@@ -21,11 +21,14 @@ ABSENT_ELEMENTS = 1.3
 FULL_SHARE = 0.9  # of what a uniform law has
 WIDE_SHARE = 0.55  # of that: angles that are so wide need the test of power, too
 SEEN = 0.75  # of a width: what a law half as wide must be found as
-LOOSE = 1.35  # ratio of an interval's ends, 15 % to either side: beyond it a width cannot be told
+LOOSE = 1.35  # ratio of a full circle to the lower end of an interval: beyond it nothing is full
+FARTHEST = 1.18  # ratio of a width to either end of its interval: beyond it cannot be told
 LOOSE_INTERVAL = "its interval is too wide; give more pictures, or train longer"
 SMALL_WIDTH = "so small a width may be natural variation, or the network's own error"
 CHANCE = 1.645  # standard errors of what fewer pictures change
-SYSTEMATIC = 0.08  # of the width: what the development set of planted truths shows beyond chance
+# Of the width, what the development set of planted truths shows beyond chance: to either side, and
+# below it, as errors of poses add to widths.
+SYSTEMATIC, ADDED = 0.08, 0.03
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,7 @@ def headline(
     both = chosen[: len(fewer)].nonzero()[:, 0]
     change = 0.0 if len(both) == 0 else _change(reading, fewer, both, rule, generator)
     limit = curve.limit(width, width - change)
-    low = min(limit, float(ends[0]), (1 - SYSTEMATIC) * width)
+    low = min(limit, float(ends[0]), (1 - SYSTEMATIC - ADDED) * width)
     high = max(limit, float(ends[1]), (1 + SYSTEMATIC) * width)
     return Headline(width, low, high, chosen, float(chosen.float().mean()))
 
@@ -205,7 +208,8 @@ def verdict_of(
         return "cannot be told", "so large a width may be all that the network can tell", limit
     if line.high < least or (finite and line.width < least):
         return "absent", "", line
-    if not finite and line.high > LOOSE * max(line.low, 1e-9):
+    low, width = max(line.low, 1e-9), max(line.width, 1e-9)
+    if not finite and max(width / low, line.high / width) > FARTHEST:
         return "cannot be told", LOOSE_INTERVAL, line
     if line.width < doubtful or (not finite and line.low < least):
         return "cannot be told", SMALL_WIDTH, line

@@ -1,0 +1,220 @@
+"""Laws of augmentation that every library has: turns, shifts, zooms and mirror images.
+
+A picture is mirrored with probability 1/2, zoomed and turned about its middle, and shifted, in this
+order and with one resampling, as ``RandomAffine`` of torchvision does.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from symmetries.ops.affine_inverse import affine_inverse
+from symmetries.ops.warp import Padding, warp
+
+MOVES = ("rotation", "shift", "zoom", "flip_x")
+UNITS = {
+    "rotation": "degrees",
+    "shift": "share of the side",
+    "zoom": "factor",
+    "flip_x": "probability",
+}
+STILL = {"rotation": 0.0, "shift": 0.0, "zoom": 1.0, "flip_x": 0.0}
+
+
+@dataclass(frozen=True)
+class Law:
+    """Ranges of moves.
+
+    Args:
+        rotation: degrees to either side.
+        shift: share of the width and of the height, to either side.
+        zoom: factor f; sizes are uniform between 1 / f and f.
+        flip_x: 0.5 mirrors half of the pictures, 0 none.
+
+    Example:
+        >>> Law(rotation=10).moves()
+        {'rotation': 10}
+    """
+
+    rotation: float = 0.0
+    shift: float = 0.0
+    zoom: float = 1.0
+    flip_x: float = 0.0
+
+    def moves(self) -> dict[str, float]:
+        """The moves that do something, and how far they go."""
+        return {name: getattr(self, name) for name in MOVES if getattr(self, name) != STILL[name]}
+
+    def within(self, limits: dict[str, float]) -> "Law":
+        """The law with no move going further than limits by name."""
+        kept = {name: min(getattr(self, name), most) for name, most in limits.items()}
+        return replace(self, **kept)
+
+
+def draw(laws: list[Law], classes: Tensor, generator: torch.Generator) -> Tensor:
+    """Parameters (N, 5) of moves: radians, shifts as shares of the sides, size, and 0 or 1.
+
+    Args:
+        laws: one for each class.
+        classes: (N,).
+        generator: on the CPU.
+    """
+    ends = torch.tensor([[law.rotation, law.shift, law.zoom, law.flip_x] for law in laws])
+    turn, shift, zoom, flip = ends[classes.cpu()].unbind(-1)
+    unit = torch.rand(len(classes), 5, generator=generator)
+    both = 2 * unit - 1
+    size = 1 / zoom + unit[:, 3] * (zoom - 1 / zoom)
+    parts = (both[:, 0] * torch.deg2rad(turn), both[:, 1] * shift, both[:, 2] * shift, size)
+    return torch.stack((*parts, (unit[:, 4] < flip).float()), -1)
+
+
+def fixed(name: str, amount: float, count: int = 1) -> Tensor:
+    """Parameters (count, 5) of one move by a given amount, in the units of a :class:`Law`."""
+    row = torch.tensor([[0.0, 0.0, 0.0, 1.0, 0.0]]).repeat(count, 1)
+    place = {"rotation": 0, "shift": 1, "zoom": 3, "flip_x": 4}[name]
+    row[:, place] = math.radians(amount) if name == "rotation" else amount
+    if name == "flip_x":
+        row[:, place] = float(amount > 0)
+    return row
+
+
+def moved(x: Tensor, parameters: Tensor, fill: float | None) -> Tensor:
+    """Pictures (N, C, H, W) moved by parameters (N, 5); without a fill reflected at their edges."""
+    height, width = x.shape[-2:]
+    side = max(height, width)
+    turn, across, up, size, flip = parameters.to(x).unbind(-1)
+    c, s, mirror = size * torch.cos(turn), size * torch.sin(turn), 1 - 2 * flip
+    zero, one = torch.zeros_like(c), torch.ones_like(c)
+    rows = (c * mirror, -s, 2 * across * width / side, s * mirror, c, 2 * up * height / side)
+    matrix = torch.stack((*rows, zero, zero, one), -1).unflatten(-1, (3, 3))
+    padding: Padding = "reflect" if fill is None else "constant"
+    return warp(x, affine_inverse(matrix)[:, :2], padding=padding, fill=fill or 0.0)
+
+
+def code_for(library: str, laws: dict[str, Law], fill: float | None, size: tuple[int, int]) -> str:
+    """Ready Python: ``transform`` is safe for all classes; ``by_class`` and ``others`` go further.
+
+    Args:
+        library: "symmetries", "torchvision", "albumentations" or "kornia".
+        laws: by name of the class.
+        fill: value around moved pictures; None reflects them at their edges.
+        size: (height, width) of the pictures.
+    """
+    makers = {"symmetries": _ours, "torchvision": _torchvision}
+    make = makers | {"albumentations": _albumentations, "kornia": _kornia}
+    least, most = (
+        Law(*(end(getattr(law, name) for law in laws.values()) for name in MOVES))
+        for end in (min, max)
+    )
+    head, one = make[library](least, fill, size)
+    lines = [*head, "", "# Safe for every class.", f"transform = {one}"]
+    if least != most:
+        wide, widest = make[library](most, fill, size)
+        lines = [*wide, *lines[len(head) :], "", "# As far as the labels of each class allow."]
+        lines += [f"others = {widest}", "by_class = {"]
+        lines += [
+            f"    {name!r}: {make[library](law, fill, size)[1]},"
+            for name, law in laws.items()
+            if law != most
+        ]
+        lines += ["}"]
+    return "\n".join(lines) + "\n"
+
+
+Code = tuple[list[str], str]
+
+
+def _ours(law: Law, fill: float | None, size: tuple[int, int]) -> Code:
+    head = ["from symmetries.analysis.augmentation_laws import Augmentation, Law"]
+    return head, f"Augmentation({law!r}, fill={_number(fill)})"
+
+
+def _torchvision(law: Law, fill: float | None, size: tuple[int, int]) -> Code:
+    head = ["import torch", "from torchvision.transforms import v2"]
+    parts = [f"v2.RandomHorizontalFlip({law.flip_x:g})"] if law.flip_x else []
+    if law.moves().keys() - {"flip_x"}:
+        how = f"scale=({1 / law.zoom:.6g}, {law.zoom:.6g}), "
+        how += "interpolation=v2.InterpolationMode.BILINEAR"
+        if fill is None:  # reflected at the edges: padded by one picture, moved, and cut out again
+            share = law.shift / 3 if min(size) > 1 else law.shift
+            pad = [size[1] - 1, size[0] - 1]
+            parts.append(f"v2.Pad({pad}, padding_mode='reflect')")
+            how = f"translate=({share:.6g}, {share:.6g}), {how}"
+            parts.append(f"v2.RandomAffine({law.rotation:.6g}, {how})")
+            parts.append(f"v2.CenterCrop({list(size)})")
+        else:
+            how = f"translate=({law.shift:.6g}, {law.shift:.6g}), {how}, fill={fill:.6g}"
+            parts.append(f"v2.RandomAffine({law.rotation:.6g}, {how})")
+    return head, f"v2.Compose([{', '.join(parts) or 'v2.Identity()'}])"
+
+
+def _albumentations(law: Law, fill: float | None, size: tuple[int, int]) -> Code:
+    head = ["import albumentations as A", "import cv2"]
+    parts = [f"A.HorizontalFlip(p={law.flip_x:g})"] if law.flip_x else []
+    if law.moves().keys() - {"flip_x"}:
+        border = "cv2.BORDER_REFLECT" if fill is None else "cv2.BORDER_CONSTANT"
+        shift = f"(-{law.shift:.6g}, {law.shift:.6g})"
+        parts.append(
+            f"A.Affine(rotate=(-{law.rotation:.6g}, {law.rotation:.6g}), "
+            f"scale=({1 / law.zoom:.6g}, {law.zoom:.6g}), keep_ratio=True, "
+            f"translate_percent={{'x': {shift}, 'y': {shift}}}, "
+            f"border_mode={border}, fill={_number(fill or 0.0)}, p=1.0)"
+        )
+    return head, f"A.Compose([{', '.join(parts) or 'A.NoOp()'}])"
+
+
+def _kornia(law: Law, fill: float | None, size: tuple[int, int]) -> Code:
+    head = ["import kornia.augmentation as K", "from torch import nn"]
+    parts = [f"K.RandomHorizontalFlip(p={law.flip_x:g})"] if law.flip_x else []
+    if law.moves().keys() - {"flip_x"}:
+        how = "padding_mode='reflection'" if fill is None else "padding_mode='zeros'"
+        one = (
+            f"K.RandomAffine({law.rotation:.6g}, translate=({law.shift:.6g}, {law.shift:.6g}), "
+            f"scale=({1 / law.zoom:.6g}, {law.zoom:.6g}), {how}, p=1.0)"
+        )
+        if fill:  # kornia fills with zeros: moved on a background of zero
+            head = [*head, "", "", *_SHIFTED.splitlines(), ""]
+            one = f"OnBackground({one}, {fill:.6g})"
+        parts.append(one)
+    return head, f"nn.Sequential({', '.join(parts) or 'nn.Identity()'})"
+
+
+_SHIFTED = '''class OnBackground(nn.Module):
+    """A transform that fills with zeros, for pictures on another background."""
+
+    def __init__(self, transform, fill):
+        super().__init__()
+        self.transform, self.fill = transform, fill
+
+    def forward(self, x):
+        return self.transform(x - self.fill) + self.fill
+'''
+
+
+def _number(value: float | None) -> str:
+    return "None" if value is None else f"{value:.6g}"
+
+
+class Augmentation(torch.nn.Module):
+    """A law as a transform of batches (N, C, H, W).
+
+    Args:
+        law: ranges of the moves.
+        fill: value around moved pictures; None reflects them at their edges.
+
+    Example:
+        >>> Augmentation(Law(rotation=20, shift=0.1), 0.0)(torch.rand(3, 1, 8, 8)).shape
+        torch.Size([3, 1, 8, 8])
+    """
+
+    def __init__(self, law: Law, fill: float | None = 0.0) -> None:
+        super().__init__()
+        self.law, self.fill = law, fill
+
+    def forward(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """New versions of the pictures."""
+        own = generator or torch.Generator().manual_seed(int(torch.randint(2**31, ())))
+        classes = torch.zeros(len(images), dtype=torch.int64)
+        return moved(images, draw([self.law], classes, own), self.fill)

@@ -1,0 +1,135 @@
+"""A prescription as a result: moves by class, code, pictures at the edges, a model's curves."""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from symmetries._validation.checks import invalid
+from symmetries.analysis.augmentation_laws import MOVES, STILL, UNITS, code_for, draw, fixed, moved
+from symmetries.analysis.classifiers import Classifier
+from symmetries.analysis.pictures import example_indices, example_labels, for_display, to_bytes
+from symmetries.analysis.prescribe_trials import REPEATS, Task, points
+from symmetries.analysis.provenance import Info, data_summary
+from symmetries.analysis.stored_models import Loaded, load_classifier
+from symmetries.auditing.answers import CLASSIFIERS
+from symmetries.auditing.models import PROBE, Model
+from symmetries.results import Estimate, ModelCurve, PrescribedMove, PrescribeResult, TriedMove
+from symmetries.results.pictures import EdgePictures
+
+EXAMPLES = 6
+LOOKED_AT = 512  # pictures of a model's curve
+ENDS = {"rotation": 180.0, "shift": 0.15, "zoom": 1.5}  # of a model's curve
+LIBRARIES = ("symmetries", "torchvision", "albumentations", "kornia")
+
+
+def describe(
+    task: Task,
+    tried: list[TriedMove],
+    chosen: dict[str, float],
+    scores: Tensor,
+    curves: tuple[ModelCurve, ...],
+    info: Info,
+) -> PrescribeResult:
+    """The result, its code and its pictures."""
+    found = [points(scores[1, :, k] - scores[0, :, k]) for k in (0, 1)]
+    laws = dict(zip(task.names, task.laws(**chosen), strict=True))
+    moves = tuple(
+        PrescribedMove.model_validate(
+            {
+                "name": name,
+                "unit": UNITS[name],
+                "amount": max(getattr(law, name) for law in laws.values()),
+                "by_class": {own: getattr(law, name) for own, law in laws.items()},
+            }
+        )
+        for name in chosen
+    )
+    height, width = task.images.images.shape[-2:]
+    code = {name: code_for(name, laws, task.fill, (height, width)) for name in LIBRARIES}
+    result = PrescribeResult(
+        warnings=tuple(cautions(chosen, found[0])),
+        moves=moves,
+        conflicts=task.conflicts,
+        tried=tuple(tried),
+        gain=found[0],
+        robustness=found[1],
+        accuracy=float(scores[0, :, 0].mean()),
+        networks=task.size.folds * (REPEATS * (len(tried) + 4) + 1),
+        curves=curves,
+        fill=task.fill,
+        code=code,
+        data=data_summary(task.images),
+        run=info(),
+    )
+    return result.attach(edges(task, chosen))
+
+
+def cautions(chosen: dict[str, float], gain: Estimate) -> list[str]:
+    """What a reader must know first."""
+    if not chosen:
+        return ["no move helped small networks on held-out pictures: nothing is prescribed"]
+    if gain.low <= 0:
+        return ["the predicted gain could be zero: its interval holds 0"]
+    return []
+
+
+def edges(task: Task, chosen: dict[str, float]) -> EdgePictures:
+    """Examples at the edges of what is allowed."""
+    rows = example_indices(task.images, EXAMPLES)
+    x = for_display(task.images.images[rows])
+    laws = [task.laws(**chosen)[int(task.labels[row])] for row in rows]
+    amounts, frames = {}, {}
+    for name in chosen:
+        far = [getattr(law, name) for law in laws]
+        ends = []
+        for sign in (-1, 1):
+            each = [1 / a if name == "zoom" and sign < 0 else a for a in far]
+            each = [sign * a if name in ("rotation", "shift") else a for a in each]
+            each = [STILL[name] if name == "flip_x" and sign < 0 else a for a in each]
+            moves = torch.cat([fixed(name, amount) for amount in each])
+            ends.append(moved(x, moves, task.fill))
+        amounts[name] = far
+        frames[name] = to_bytes(torch.stack((ends[0], x, ends[1]), 1))
+    return EdgePictures(example_labels(task.images, rows), amounts, frames)
+
+
+def load_model(
+    model: str | Path | Model | Classifier, images: Tensor, labels: Tensor, trust: bool
+) -> Loaded:
+    """The classifier whose accuracy is reported; images (N, C, H, W) are on its device."""
+    loaded = load_classifier(model, trust, images.device, images=images[:PROBE], labels=labels)
+    if loaded.kind not in CLASSIFIERS:
+        raise invalid("model", "a classifier", f"a model of {loaded.kind}", "leave it out")
+    return loaded
+
+
+def model_curves(task: Task, loaded: Loaded, chosen: dict[str, float]) -> tuple[ModelCurve, ...]:
+    """Accuracy of a given model along each move, and within what is prescribed."""
+    images, labels = task.images.images[:LOOKED_AT].to(task.pixels.device), task.labels[:LOOKED_AT]
+    own = labels
+    if loaded.labels is not None:
+        known = {label: number for number, label in enumerate(loaded.labels)}
+        own = torch.tensor([known.get(int(label), -1) for label in labels])
+
+    def accuracy(moves: Tensor) -> float:
+        with torch.no_grad():
+            logits = loaded.call(moved(images, moves, task.fill))
+        return float((logits.argmax(1).cpu() == own).double().mean())
+
+    found = []
+    for name in MOVES:
+        ends = ENDS.get(name, 0.5)
+        steps = [0.0, 0.5] if name == "flip_x" else [ends * k / 4 for k in range(-4, 5)]
+        if name == "zoom":
+            steps = [ends ** (k / 4) for k in range(-4, 5)]
+        law = task.laws(**({name: chosen[name]} if name in chosen else {}))
+        generator = torch.Generator().manual_seed(task.seed)
+        within = accuracy(draw(law, labels, generator))
+        values = [accuracy(fixed(name, step, len(images))) for step in steps]
+        found.append(
+            ModelCurve.model_validate(
+                {"name": name, "amounts": steps, "accuracy": values, "within": within}
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,178 @@
+"""How to augment labelled pictures, and what that should bring: ``symmetries prescribe``."""
+
+import math
+import warnings
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from symmetries._validation.checks import invalid
+from symmetries.analysis.classifiers import Classifier
+from symmetries.analysis.inputs import (
+    Readable,
+    Reading,
+    Say,
+    check_labelled,
+    check_pictures,
+    read_images,
+    resolve_background,
+    without_constant,
+)
+from symmetries.analysis.label_conflicts import find_conflicts, limits_of
+from symmetries.analysis.prescribe_results import LOOKED_AT, describe, load_model, model_curves
+from symmetries.analysis.prescribe_trials import Task, confirm, try_moves
+from symmetries.analysis.progress import progress_bar
+from symmetries.analysis.provenance import Call, Info, class_names
+from symmetries.analysis.quick_networks import SIZES, prepared, unmoved_networks
+from symmetries.analysis.settings import choose_device, choose_preset
+from symmetries.auditing.models import Model
+from symmetries.learners.orbit_posterior.frames import find_frame
+from symmetries.results import PrescribeResult, SymmetryResult
+from symmetries.training.step import mix
+
+GRID: dict[str, tuple[float, ...]] = {
+    "rotation": (10.0, 30.0, 90.0, 180.0),
+    "shift": (0.05, 0.12),
+    "zoom": (1.15, 1.4),
+    "flip_x": (0.5,),
+}
+FEWEST = 80  # pictures
+EACH = 8  # of a class
+
+
+def prescribe(
+    data: Readable,
+    *,
+    model: str | Path | Model | Classifier | None = None,
+    discovered: str | Path | SymmetryResult | None = None,
+    preset: str | None = None,
+    fill: float | None = None,
+    trust: bool = False,
+    seed: int = 0,
+    device: str = "auto",
+    progress: bool = True,
+) -> PrescribeResult:
+    """Find out how to augment labelled pictures: with which moves, how far, for which class.
+
+    Labels limit each class: where a move makes it look like another class, both may go half as
+    far. Small networks are trained with each move alone, and with all that helped, and compared on
+    held-out folds; the gain that is reported comes from other folds than those that chose.
+
+    Args:
+        data: labelled images: a name, a file, a folder, or data in memory.
+        model: whose accuracy along the prescribed moves is reported, see :func:`symmetries.audit`.
+        discovered: a result of :func:`symmetries.discover` on the data, or its symmetries.json: how
+            far moves occur is tried, too.
+        preset: "quick" (300 steps for each network) or "default" (800); None is "quick" on a CPU.
+        fill: background value from 0 to 1; None looks for it at the borders.
+        trust: load a model's file that can run code.
+        seed: of folds, networks and draws.
+        device: "auto", "cpu", "cuda", ...
+        progress: show a bar.
+
+    Returns:
+        Moves with their limits, the predicted gain with its interval, and code for four libraries.
+    """
+    call = Call("prescribe", data=data, preset=preset, fill=fill, seed=seed)
+    place = choose_device(device)
+    result = prescription(
+        data,
+        model,
+        discovered,
+        choose_preset(preset, place),
+        fill,
+        trust,
+        seed,
+        place,
+        lambda: call.info(seed, place),
+        progress,
+    )
+    for text in result.warnings:
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+    return result
+
+
+def prescription(
+    data: Readable,
+    model: str | Path | Model | Classifier | None,
+    discovered: str | Path | SymmetryResult | None,
+    preset: str,
+    fill: float | None,
+    trust: bool,
+    seed: int,
+    place: torch.device,
+    info: Info,
+    progress: bool = True,
+    say: Say | None = None,
+    reading: Reading | None = None,
+) -> PrescribeResult:
+    """The result of :func:`prescribe`, whose arguments it has."""
+    if preset not in SIZES:
+        raise invalid("preset", "quick or default", repr(preset), "there is no paper behind it")
+    images = without_constant(read_images(data, **(reading or {})))
+    labels = check_labelled(images)
+    check_pictures(images)
+    names = class_names(images)
+    check_classes(labels, names)
+    value = resolve_background(images, fill, say)
+    around = value if find_frame(images.images[:1024], value).plain else None
+    amounts = grid(discovered)
+    seen_by_model = images.images[:LOOKED_AT].to(place)
+    loaded = None if model is None else load_model(model, seen_by_model, labels, trust)
+    count = 3 + sum(map(len, amounts.values())) + 2
+    with progress_bar("prescribe", total=count, quiet=not progress) as advance:
+        pixels, size = prepared(images.images).to(place), SIZES[preset]
+        seen = unmoved_networks(pixels, labels, len(names), size, mix(seed, 9))
+        conflicts = find_conflicts(*seen, names, around)
+        advance("what labels forbid")
+        task = Task(
+            images=images,
+            pixels=pixels,
+            labels=labels,
+            names=names,
+            fill=around,
+            conflicts=conflicts,
+            limits=[limits_of(conflicts, name) for name in names],
+            size=size,
+            seed=seed,
+            advance=advance,
+        )
+        tried, best = try_moves(task, amounts)
+        scores = confirm(task, best)
+    curves = () if loaded is None else model_curves(task, loaded, best)
+    return describe(task, tried, best, scores, curves, info)
+
+
+def check_classes(labels: Tensor, names: tuple[str, ...]) -> None:
+    """Raise an error if there is too little to train and to test on."""
+    counts = torch.bincount(labels, minlength=len(names))
+    if len(labels) < FEWEST or int((counts > 0).sum()) < 2:
+        got = f"{len(labels)} of {int((counts > 0).sum())} classes"
+        expected = f"at least {FEWEST} labelled pictures of 2 classes"
+        raise invalid("data", expected, got, "a gain cannot be seen on fewer")
+    few = [names[i] for i in range(len(names)) if 0 < int(counts[i]) < EACH]
+    if few:
+        remedy = "leave these classes out: what their labels forbid cannot be seen"
+        raise invalid("data", f"at least {EACH} pictures of each class", ", ".join(few), remedy)
+
+
+def grid(discovered: str | Path | SymmetryResult | None) -> dict[str, tuple[float, ...]]:
+    """Amounts to try, with those that occur in the data."""
+    if discovered is None:
+        return GRID
+    if not isinstance(discovered, SymmetryResult):
+        discovered = SymmetryResult.load(discovered)
+    found = {name: list(amounts) for name, amounts in GRID.items()}
+    side = max(discovered.data.height, discovered.data.width)
+    for part in discovered.transformations:
+        if part.verdict not in ("partial", "full"):
+            continue
+        half = part.width90 / 0.9 / 2  # of a uniform law with this width
+        if part.name == "rotation" and part.unit == "degrees":
+            found["rotation"].append(min(180.0, half))
+        elif part.name in ("shift_x", "shift_y") and part.unit == "pixels":
+            found["shift"].append(min(0.5, half / side))
+        elif part.name == "zoom":
+            found["zoom"].append(math.sqrt(max(part.width90, 1.0)))
+    return {name: tuple(sorted(set(amounts))) for name, amounts in found.items()}

@@ -1,0 +1,104 @@
+"""``symmetries prescribe``: how to augment labelled pictures, and what that should bring."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from symmetries.cli import options
+from symmetries.cli.shown import escape
+
+if TYPE_CHECKING:
+    from symmetries.results import PrescribeResult
+
+
+@options.unbundled
+def prescribe(
+    data: options.Data,
+    *,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="MODEL",
+            help="A classifier whose accuracy along the moves is reported: as of symmetries audit.",
+        ),
+    ] = None,
+    discovered: Annotated[
+        str | None,
+        typer.Option(
+            "--discovered",
+            metavar="FILE",
+            help="symmetries.json of symmetries discover: how far moves occur is tried, too.",
+        ),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            "--preset",
+            help="quick (networks of 300 steps) or default (800). If it is not given, default on a "
+            "GPU and quick on a CPU.",
+            show_default=False,
+        ),
+    ] = None,
+    fill: options.Fill = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Load .pt2 and TorchScript files, which can run code.")
+    ] = False,
+    output: options.Output,
+    device: options.Device = "auto",
+    seed: options.Seed = 0,
+    reading: options.Reading,
+) -> None:
+    """Find out how to augment labelled pictures: with which moves, how far, for which class.
+
+    Writes prescribe.json (moves, limits by class, predicted gain), report.html (pictures at the
+    edges of what is allowed) and augment_LIBRARY.py for symmetries, torchvision, albumentations and
+    kornia.
+
+    [dim]Example:[/] symmetries prescribe digits --out out/augmentation
+    """
+    from symmetries.analysis.prescribing import prescription
+    from symmetries.cli.inputs import reading_arguments
+    from symmetries.cli.runs import begin
+
+    words = [data, *options.given(model=model, discovered=discovered, fill=fill, trust=trust)]
+    words += reading.words()
+    machine = options.Machine(seed=seed, device=device)
+    folder = output.folder("prescribe", data)
+    run = begin("prescribe", words, folder, machine, output, preset)
+    with run.folder() as into:
+        result = prescription(
+            data,
+            model,
+            discovered,
+            run.preset,
+            fill,
+            trust,
+            run.seed,
+            run.place,
+            run.info,
+            not run.quiet,
+            run.say,
+            reading_arguments(reading),
+        )
+        result.save(into / "prescribe.json")
+        result.to_html(into / "report.html")
+        names = [f"augment_{library}.py" for library in result.code]
+        for name, text in zip(names, result.code.values(), strict=True):
+            (into / name).write_text(text)
+    run.show(result, table(result), ("prescribe.json", "report.html", *names), result.warnings)
+
+
+def table(result: "PrescribeResult") -> Table:
+    """Return the table that the command prints."""
+    from symmetries.report.prescribe_report import rows_of
+    from symmetries.report.wrap_report import points
+
+    shown = Table("augment with", "range", "but", box=None, pad_edge=False, header_style="dim")
+    for row in rows_of(result):
+        shown.add_row(*map(escape, row))
+    shown.caption = f"Predicted gain {points(result.gain)}; moved as prescribed "
+    shown.caption += f"{points(result.robustness)}."
+    shown.caption_justify = "left"
+    return shown

@@ -1,0 +1,271 @@
+"""``symmetries.prescribe``: planted truths, what labels forbid, and code of four libraries."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from torch import nn
+
+import symmetries
+from symmetries.analysis import prescribing, quick_networks
+from symmetries.analysis.augmentation_laws import Augmentation, Law, code_for, draw, fixed, moved
+from symmetries.analysis.label_conflicts import find_conflicts, limits_of
+from symmetries.analysis.prescribe_trials import points
+from symmetries.analysis.quick_networks import SIZES, Size, unmoved_networks
+from symmetries.data import ImageSet
+from symmetries.results import PrescribeResult
+
+LAW = Law(rotation=40, shift=0.1, zoom=1.3, flip_x=0.5)
+TINY = Size(200, 48, 2)
+
+
+def arrows(count, spread, seed, directions=(0, 90, 180, 270)):
+    """Arrows in so many directions, turned by up to ``spread`` degrees; their classes."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.arange(count) % len(directions)
+    arrow = torch.zeros(1, 1, 16, 16)
+    arrow[..., 7:9, 2:12] = 1.0
+    for k in range(4):
+        arrow[..., 4 + k, 9 + k : 11 + k] = arrow[..., 11 - k, 9 + k : 11 + k] = 1.0
+    angle = torch.tensor(directions).float()[labels]
+    angle = angle + spread * (2 * torch.rand(count, generator=generator) - 1)
+    rows = torch.cat([fixed("rotation", float(a)) for a in angle])
+    images = moved(arrow.expand(count, -1, -1, -1), rows, 0.0)
+    images = images * (0.6 + 0.4 * torch.rand(count, 1, 1, 1, generator=generator))
+    names = tuple(str(d) for d in directions)
+    return ImageSet(images, labels, class_names=names, name="arrows")
+
+
+def conflicts_of(data):
+    seen = unmoved_networks(data.images, data.labels, data.classes, TINY, 0)
+    return find_conflicts(*seen, data.class_names, 0.0)
+
+
+def test_arrows_meet_at_a_quarter_turn():
+    data = arrows(240, 8, 0)
+    found = conflicts_of(data)
+    pairs = {(c.first, c.second): c.amount for c in found if c.name == "rotation"}
+    assert set(pairs) == set(itertools.combinations(data.class_names, 2))
+    assert abs(pairs["0", "90"] - 90) <= 15
+    assert abs(pairs["0", "180"] - 180) <= 15
+    for name in data.class_names:
+        limits = limits_of(found, name)
+        assert 20 <= limits["rotation"] <= 45  # never into the next class
+    mirrored = {(c.first, c.second) for c in found if c.name == "flip_x"}
+    assert mirrored == {("0", "180")}
+    assert limits_of(found, "0")["flip_x"] == 0.0
+    assert limits_of(found, "90")["flip_x"] == 0.5
+
+
+def test_classes_that_never_meet_have_no_limit():
+    data = arrows(160, 8, 1, directions=(0,))
+    ring = torch.zeros(16, 16)
+    axis = torch.arange(16) - 7.5
+    radius = torch.hypot(axis[:, None], axis[None])
+    ring[(radius < 6) & (radius > 4)] = 1.0
+    rings = ring.expand(160, 1, 16, 16) * (0.6 + 0.4 * torch.rand(160, 1, 1, 1))
+    both = ImageSet(
+        torch.cat((data.images, rings)),
+        torch.arange(320) // 160,
+        class_names=("arrow", "ring"),
+    )
+    assert [c for c in conflicts_of(both) if c.name in ("rotation", "flip_x")] == []
+
+
+@pytest.fixture(scope="module")
+def prescribed():
+    """Few shapes, in any direction in the data: turning them must help."""
+    patch = pytest.MonkeyPatch()
+    patch.setitem(SIZES, "quick", TINY)
+    patch.setattr(
+        prescribing, "GRID", {"rotation": (30.0, 180.0), "shift": (), "zoom": (), "flip_x": ()}
+    )
+    generator = torch.Generator().manual_seed(5)
+    letters = torch.zeros(3, 16, 16)
+    letters[:, 3:13, 4:6] = 1.0  # a stem
+    letters[0, 3:5, 4:12] = letters[0, 7:9, 4:9] = 1.0  # F
+    letters[1, 11:13, 4:12] = 1.0  # L
+    letters[2, 3:5, 4:12] = letters[2, 11:13, 4:12] = 1.0  # C
+    labels = torch.arange(96) % 3
+    angles = 360 * torch.rand(96, generator=generator)
+    rows = torch.cat([fixed("rotation", float(a)) for a in angles])
+    images = moved(letters[labels][:, None], rows, 0.0)
+    noise = 0.4 * torch.randn(images.shape, generator=generator)
+    images = (images + noise.abs()).clamp(0, 1)
+    data = ImageSet(images, labels, class_names=("F", "L", "C"), name="letters")
+    net = nn.Sequential(nn.Flatten(), nn.Linear(256, 3))
+    result = symmetries.prescribe(data, model=net, preset="quick", device="cpu", progress=False)
+    patch.undo()
+    return result
+
+
+def test_turns_are_prescribed_where_they_occur_and_their_gain_is_predicted(prescribed):
+    (move,) = prescribed.moves
+    assert (move.name, move.unit) == ("rotation", "degrees")
+    assert move.amount == 180
+    assert prescribed.gain.low > 3
+    assert prescribed.robustness.mean > 3
+    assert {one.name for one in prescribed.curves} == {"rotation", "shift", "zoom", "flip_x"}
+
+
+def test_the_page_shows_the_edges_and_the_file_is_read_again(prescribed, tmp_path):
+    page = prescribed.to_html()
+    assert "At the edges" in page
+    assert "RandomAffine(180" in page
+    again = PrescribeResult.load(prescribed.save(tmp_path / "prescribe.json"))
+    assert again == prescribed
+    assert "What was tried" in again.to_html()
+
+
+def test_laws_keep_to_their_ranges_and_to_the_limits_of_classes():
+    laws = [LAW, LAW.within({"rotation": 5.0, "flip_x": 0.0})]
+    classes = torch.arange(4000) % 2
+    rows = draw(laws, classes, torch.Generator().manual_seed(0))
+    angle, across, up, size, flip = rows.unbind(-1)
+    for own, most in ((0, 40), (1, 5)):
+        assert math.degrees(float(angle[classes == own].abs().max())) == pytest.approx(
+            most, rel=0.02
+        )
+    assert float(across.abs().max()) <= 0.1 >= float(up.abs().max())
+    assert float(size.min()) >= 1 / 1.3
+    assert float(size.max()) <= 1.3
+    assert float(flip[classes == 0].mean()) == pytest.approx(0.5, abs=0.05)
+    assert float(flip[classes == 1].max()) == 0
+
+
+def test_moves_are_those_of_the_library():
+    x = torch.rand(1, 1, 16, 16)
+    group = symmetries.Affine2("rotation")
+    act = symmetries.ImageAction(group)
+    expected = act(group.exp(torch.tensor([math.radians(30.0)])), x)
+    torch.testing.assert_close(moved(x, fixed("rotation", 30.0), 0.0), expected)
+    assert torch.allclose(moved(x, fixed("flip_x", 0.5), 0.0), x.flip(-1), atol=1e-5)
+    right = moved(x, fixed("shift", 1 / 16), 0.0)
+    torch.testing.assert_close(right[..., 1:], x[..., :-1], atol=1e-5, rtol=1e-4)
+
+
+def picture():
+    """A smooth colour picture with a dark frame."""
+    axis = torch.linspace(-1, 1, 24)
+    bumps = [
+        torch.exp(-(((axis[None] - a) / 0.3) ** 2) - ((axis[:, None] - b) / 0.2) ** 2)
+        for a, b in ((0.2, -0.1), (-0.3, 0.2), (0.0, 0.3))
+    ]
+    return torch.stack(bumps)[None]
+
+
+def executed(library, law=LAW, fill=0.0):
+    space = {}
+    text = code_for(library, {"a": law, "b": law.within({"rotation": 5.0})}, fill, (24, 24))
+    exec(compile(text, library, "exec"), space)  # noqa: S102
+    return space
+
+
+@pytest.mark.parametrize("library", ["symmetries", "torchvision", "albumentations", "kornia"])
+@pytest.mark.parametrize("fill", [None, 0.0, 0.25])
+def test_code_is_python_with_a_safe_transform_and_one_for_limited_classes(library, fill):
+    text = code_for(library, {"a": LAW, "b": LAW.within({"rotation": 5.0})}, fill, (24, 24))
+    compile(text, library, "exec")
+    assert text.count("by_class = {") == 1
+    assert "'b':" in text
+    assert "'a':" not in text  # it goes as far as others
+    alone = code_for(library, {"a": LAW, "b": LAW}, fill, (24, 24))
+    assert "by_class" not in alone
+
+
+def test_our_own_code_runs():
+    space = executed("symmetries")
+    assert isinstance(space["others"], Augmentation)
+    assert space["others"].law == LAW
+    assert space["transform"].law.rotation == 5.0
+    assert space["transform"](picture()).shape == (1, 3, 24, 24)
+
+
+def test_kornia_moves_as_we_do_by_its_own_parameters():
+    pytest.importorskip("kornia")
+    torch.manual_seed(0)
+    affine = executed("kornia")["others"][1]
+    x = picture().repeat(8, 1, 1, 1)
+    found = affine(x)
+    drawn = affine._params
+    shift = drawn["translations"] / 24
+    rows = torch.stack(
+        (
+            -torch.deg2rad(drawn["angle"]),  # clockwise
+            shift[:, 0],
+            -shift[:, 1],
+            drawn["scale"][:, 0],
+            torch.zeros(8),
+        ),
+        -1,
+    )
+    assert float(drawn["angle"].abs().max()) > 10
+    torch.testing.assert_close(found, moved(x, rows, 0.0), atol=0.03, rtol=0)
+
+
+def test_torchvision_moves_as_we_do_by_its_own_parameters():
+    pytest.importorskip("torchvision")
+    torch.manual_seed(0)
+    affine = executed("torchvision")["others"].transforms[1]
+    for _ in range(8):
+        x = picture()
+        drawn = affine.make_params([x])
+        found = affine.transform(x, drawn)
+        turn, (across, down) = -math.radians(drawn["angle"]), drawn["translate"]
+        rows = torch.tensor([[turn, across / 24, -down / 24, drawn["scale"], 0.0]])
+        torch.testing.assert_close(found, moved(x, rows, 0.0), atol=0.03, rtol=0)
+
+
+def test_albumentations_moves_as_we_do_by_its_own_parameters():
+    pytest.importorskip("albumentations")
+    affine = executed("albumentations")["others"].transforms[1]
+    x = picture()
+    pixels = x[0].permute(1, 2, 0).contiguous().numpy()
+    for _ in range(8):
+        drawn = affine.get_params_dependent_on_data({"shape": pixels.shape}, {"image": pixels})
+        keep = {k: v for k, v in drawn.items() if k != "shape"}
+        found = torch.from_numpy(affine.apply(pixels, shape=pixels.shape, **keep)).permute(2, 0, 1)
+        turn = math.radians(float(drawn["rotate"]))
+        middle = torch.tensor([11.5, 11.5, 1.0], dtype=torch.float64)
+        across, down = (torch.as_tensor(drawn["matrix"]) @ middle - middle)[:2] / 24
+        rows = torch.tensor([[turn, across, -down, float(drawn["scale"]["x"]), 0.0]])
+        torch.testing.assert_close(found[None], moved(x, rows, 0.0), atol=0.06, rtol=0)
+
+
+def test_the_error_of_a_gain_covers_networks_and_pictures():
+    same = points(torch.tensor([[1.0, 0.0] * 50, [1.0, 0.0] * 50]))
+    assert same.standard_error == pytest.approx(5.03, abs=0.02)
+    apart = points(torch.tensor([[1.0] * 100, [0.0] * 100]))
+    assert apart.standard_error == pytest.approx(50, abs=0.1)
+
+
+def test_what_occurs_is_tried_too(tmp_path):
+    assert prescribing.grid(None) is prescribing.GRID
+    with pytest.raises((ValueError, OSError)):
+        prescribing.grid(tmp_path / "nothing.json")
+
+
+@pytest.mark.parametrize(
+    ("data", "change", "message"),
+    [
+        (torch.rand(100, 1, 8, 8), {}, "expected labelled images"),
+        ((torch.rand(40, 1, 8, 8), torch.arange(40) % 2), {}, "data: expected at least 80"),
+        ((torch.rand(90, 1, 8, 8), torch.zeros(90).long()), {}, "of 2 classes, got 90 of 1"),
+        ((torch.rand(90, 1, 8, 8), (torch.arange(90) > 86).long()), {}, "8 pictures of each class"),
+        ((torch.rand(90, 1, 8, 8), torch.arange(90) % 2), {"preset": "paper"}, "preset: expected"),
+    ],
+)
+def test_bad_input_is_refused_by_name(data, change, message):
+    with pytest.raises(ValueError, match=message):
+        symmetries.prescribe(data, device="cpu", progress=False, **change)
+
+
+def test_networks_see_the_same_pictures_whatever_the_law():
+    x, y = torch.rand(40, 1, 12, 12), torch.arange(40) % 2
+    size = Size(2, 8, 2)
+    one, two = (
+        quick_networks.train(x, y, 2, [law] * 2, 0.0, size, 3) for law in (Law(), Law(shift=1e-9))
+    )
+    for a, b in zip(one.parameters(), two.parameters(), strict=True):
+        torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-3)
