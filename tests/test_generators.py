@@ -381,6 +381,14 @@ def test_powers_are_not_taken_where_y_explains_itself():
     assert found.name == "so(2)"
 
 
+def test_a_row_far_away_is_warned_about():
+    x = points(500, 3)
+    x[137, 1] = 1e6
+    with pytest.warns(UserWarning, match="Row 138 carries more than half of the variance of x2"):
+        found = symmetries.generators(x, x.square().sum(-1))
+    assert "Row 138" in found.to_html()
+
+
 def test_columns_that_nearly_depend_on_each_other_are_warned_about():
     x = points(500, 3)
     near = torch.cat((x, x[:, :1] + 1e-3 * points(500, 1, seed=1)), 1)

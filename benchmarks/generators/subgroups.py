@@ -5,7 +5,8 @@ random element of the subgroup (about axes that are drawn), with errors of 0, 2 
 of a coordinate. Distances are Wasserstein-1 in radians between 500 draws of the subgroup that was
 found and 500 of the true one, beside those of two true samples; and, for finite groups and SO(2),
 between the two uniform distributions themselves, which no sampling blurs. Rotations about one axis
-by at most 60 degrees are no subgroup; an answer there is false.
+by at most 60 degrees are no subgroup; an answer there is false. With ``--mesh``, objects are 40
+vertices of a mesh of the package pybullet 3.2.7 instead, about their centre.
 
 Run with: python -m benchmarks.generators.subgroups --seeds 10
 """
@@ -16,6 +17,7 @@ import math
 from collections.abc import Callable
 
 import torch
+from benchmarks.generators.packaged import packaged_file
 from benchmarks.generators.records import Clock, parallel, record
 from benchmarks.generators.solids import SOLIDS
 from torch import Tensor
@@ -55,12 +57,25 @@ def spread_evenly(subgroup: Subgroup) -> Tensor:
     return torch.linalg.matrix_exp(angle[:, None, None] * cross_matrix(subgroup.axis))
 
 
-def one_run(name: str, seed: int, noise: float, objects: int) -> dict[str, object]:
+def mesh(name: str) -> Tensor:
+    """40 vertices of a mesh (1, 40, 3), of unit size about their centre."""
+    lines = packaged_file(name).read_text().splitlines()
+    vertices = [list(map(float, line.split()[1:4])) for line in lines if line.startswith("v ")]
+    points = torch.tensor(vertices, dtype=torch.float64)
+    points = points[:: len(points) // 40][:40]
+    points = points - points.mean(0)
+    return (points / points.square().mean().sqrt())[None]
+
+
+def one_run(name: str, seed: int, noise: float, objects: int | str) -> dict[str, object]:
     """One data set."""
     generator = torch.Generator().manual_seed(seed + 1000 * NAMES.index(name))
     draw, truth = true_subgroup(name, generator)
-    corners = torch.randn(objects, 4, 3, generator=generator, dtype=torch.float64)
-    chosen = torch.randint(objects, (COPIES,), generator=generator)
+    if isinstance(objects, str):
+        corners = mesh(objects)
+    else:
+        corners = torch.randn(objects, 4, 3, generator=generator, dtype=torch.float64)
+    chosen = torch.randint(len(corners), (COPIES,), generator=generator)
     x = corners[chosen] @ draw(COPIES, generator).mT
     x = x + noise * torch.randn(x.shape, generator=generator, dtype=torch.float64)
     found = find_subgroup(x, "so3", seed=seed)
@@ -114,12 +129,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--mesh", nargs="+", help="bunny, duck: instead of tetrahedra")
     given = parser.parse_args()
     clock = Clock()
-    kinds = list(itertools.product(NAMES, range(given.seeds), NOISES, OBJECTS))
+    kinds = list(itertools.product(NAMES, range(given.seeds), NOISES, given.mesh or OBJECTS))
     rows = list(parallel(one_run, kinds, given.workers, chunk=2))
     settings = {"copies": COPIES, "noises": list(NOISES), "seeds": f"0 to {given.seeds - 1}"}
-    record("subgroups", summarised(rows), rows, clock, settings)
+    record("meshes" if given.mesh else "subgroups", summarised(rows), rows, clock, settings)
 
 
 if __name__ == "__main__":

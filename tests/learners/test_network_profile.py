@@ -115,3 +115,14 @@ def test_two_processes_search_and_learn_as_one(tmp_path):
         fitted(None, search=0).network.box.free.tolist(), abs=1e-4
     )
     assert (tmp_path / "run" / "search.json").is_file()
+
+
+def test_networks_that_have_not_converged_tell_no_width():
+    def slow(width: float, order: int) -> float:
+        return -800 - 220 * width if order == 0 else -500 - 20 * (width - 0.8) ** 2
+
+    found = searched(slow, 7)
+    assert found.best == 0.0
+    assert not found.settled
+    assert not found.told
+    assert searched(lambda width, order: -30 * (width - 1.1) ** 2 + order, 7).told

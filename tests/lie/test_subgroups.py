@@ -86,3 +86,12 @@ def test_rotations_and_distances_agree_with_their_definitions():
     assert wasserstein(one, SOLIDS["C4"]) == pytest.approx(math.pi / 2)
     assert len(modes(third.repeat(9, 1, 1), 0.01)) == 12
     assert len(modes(turns, 0.01)) == 0
+
+
+@pytest.mark.parametrize("points", [torch.zeros(40, 5, 3), torch.randn(40, 1, 3)])
+def test_points_that_tell_no_rotation_are_refused(points):
+    with pytest.raises(ValueError, match="2 directions from the origin"):
+        find_subgroup(points)
+    line = torch.arange(1.0, 5.0)[:, None] * torch.randn(40, 1, 3)
+    with pytest.raises(ValueError, match="2 directions from the origin"):
+        find_subgroup(line)

@@ -17,7 +17,13 @@ from symmetries.analysis.generator_pictures import orbit_curves
 from symmetries.analysis.picture_generators import describe_picture_generators, refuse_table_options
 from symmetries.analysis.provenance import Call
 from symmetries.analysis.table_fits import fit_table
-from symmetries.analysis.tables import TableData, VectorTable, nearly_dependent, read_table
+from symmetries.analysis.tables import (
+    TableData,
+    VectorTable,
+    far_away,
+    nearly_dependent,
+    read_table,
+)
 from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet
 from symmetries.groups.matrix import MatrixGroup
@@ -233,8 +239,8 @@ def describe_generators(
             answers = replace(answers, least=0, most=len(answers.spectrum), reason=MOVED)
     if found.unsearched and answers.most >= KRYLOV_COUNT:  # there may be more of them
         answers = replace(answers, most=answers.most + found.unsearched)
-    doubt = nearly_dependent(table.x, table.names)
-    if doubt:
+    doubts = (nearly_dependent(table.x, table.names), far_away(table.x, table.names))
+    for doubt in filter(None, doubts):
         warnings.warn(doubt, stacklevel=3)
     names = table.names[: len(table.names) // vectors]
     frame = shown_frame(table.x.reshape(-1, len(names)), names)
@@ -262,7 +268,7 @@ def describe_generators(
         fit=None if quality is None else _summary(quality, epsilon),
         reason=answers.reason,
         coordinates=frame.note,
-        warnings=(doubt,) if doubt else (),
+        warnings=tuple(filter(None, doubts)),
         run=info(),
     )
     group = learned_group(matrices) if len(matrices) else None

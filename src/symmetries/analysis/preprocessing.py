@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from symmetries._validation.checks import check_choice, invalid, short
 from symmetries.auditing.answers import adapt
 from symmetries.auditing.models import Model
+from symmetries.data.pictures import FITS
 from symmetries.results import Preprocessing
 
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
@@ -52,6 +53,7 @@ def make_preprocessing(
     mean, std = (None, None) if normalize is None else parse_normalisation(normalize)
     if channels is not None:
         check_choice(channels, CHANNELS, "channels")
+    check_choice(fit, FITS, "fit")
     if size is None and fit != "stretch":
         remedy = "give the size that the model takes: --resize 224 (size=)"
         raise invalid("fit", "a size to fit images into", f"{fit!r} without one", remedy)

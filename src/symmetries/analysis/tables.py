@@ -87,6 +87,25 @@ def nearly_dependent(x: Tensor, names: Sequence[str]) -> str:
     )
 
 
+def far_away(x: Tensor, names: Sequence[str]) -> str:
+    """A warning about a row that carries most of the variance of a column, or an empty string.
+
+    Args:
+        x: (n, d).
+        names: of the columns.
+    """
+    squares = (x - x.median(0).values).square()
+    largest, row = squares.max(0)
+    carried = (largest > 0.5 * squares.sum(0)).nonzero()[:, 0].tolist()
+    if not carried:
+        return ""
+    name, where = names[carried[0]], int(row[carried[0]]) + 1
+    return (
+        f"Row {where} carries more than half of the variance of {name}. Speeds count in standard "
+        "deviations, so that answers are about this row more than about all others. Check it."
+    )
+
+
 def is_table(data: str | Path) -> bool:
     """Whether a path is a file of vectors or trajectories, and not one of pictures.
 

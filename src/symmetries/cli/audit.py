@@ -10,7 +10,6 @@ from symmetries.cli.resuming import is_helper
 
 if TYPE_CHECKING:
     from symmetries.analysis.audits import Subject
-    from symmetries.data.pictures import Fit
     from symmetries.results import AuditResult
 
 
@@ -145,8 +144,8 @@ def audit(
     run = begin("audit", words, output.folder("audit", data), machine, output, preset)
     helper = is_helper(run.processes)
     how = reading_arguments(reading)
-    how["fit"] = check_fit(fit)
     done = make_preprocessing(normalize, channels, how.get("size"), fit)
+    how["fit"] = done.fit
 
     def measure() -> "tuple[Subject, AuditResult]":
         images, notes = audited_images(model, data, **how)
@@ -196,15 +195,6 @@ def audit(
     run.show(result, table(result), ("audit.json", "report.html"))
     for line in about(result):
         run.say(line)
-
-
-def check_fit(name: str) -> "Fit":
-    """Check the name of the way in which pictures are fitted into a size."""
-    from symmetries._validation.checks import check_choice
-    from symmetries.data.pictures import FITS
-
-    check_choice(name, FITS, "fit")
-    return name  # type: ignore[return-value]
 
 
 def about(result: "AuditResult") -> list[str]:

@@ -15,6 +15,7 @@ from torch import Tensor
 from symmetries._validation.checks import check_choice, check_finite, check_floats, invalid
 
 GROUPS = {"so2": 2, "o2": 2, "so3": 3}
+DIRECTIONS = {"so2": 1, "o2": 2, "so3": 2}  # from the origin, that tell an element
 MOST_ELEMENTS = 120
 EACH = 5  # elements of a finite group that have to be seen, on average
 NEAR = 4.0  # standard errors of a rotation, within which two are the same
@@ -62,6 +63,13 @@ def relative_rotations(
     check_finite(points, "points")
     if len(points) < 2:
         raise invalid("points", "at least two sets", len(points), "give more copies")
+    needed = DIRECTIONS[group]
+    sizes = torch.linalg.svdvals(points.double())[:, needed - 1 :]
+    least = TINY * float(points.norm(dim=-1).max())
+    if sizes.shape[1] == 0 or float(sizes[:, 0].median()) <= least:
+        got = f"sets of {points.shape[1]} points that tell fewer"
+        remedy = "rotations are about the origin: give points around it"
+        raise invalid("points", f"{needed} directions from the origin or more", got, remedy)
     generator = torch.Generator().manual_seed(seed)
     x = points.double()[torch.randperm(len(points), generator=generator)]
     pairs = _pairs(x, generator)

@@ -82,7 +82,7 @@ register_presets(
     {
         # Small images on a CPU: minutes.
         "quick": InvariantNetworkConfig(samples=8).replace(
-            steps=300, batch_size=64, search=5, every=30, curvature_rows=256
+            steps=300, batch_size=64, lr=1e-2, search=5, every=30, curvature_rows=512
         ),
         "default": InvariantNetworkConfig(),
         "paper": InvariantNetworkConfig().replace(steps=40_000),

@@ -13,6 +13,7 @@ from symmetries.learners.base import Summary
 DROP = 1.92
 FITTED = 8.0  # nats below the best, up to which a parabola is fitted
 UNSURE = 0.5  # of the difference of two extrapolations, by which their difference may be wrong
+SETTLED = 6.0  # nats by which differences may change with longer training, or half of them
 TOLD = 0.25  # longest interval that tells a width, as a share of the parameter's range
 
 
@@ -30,6 +31,7 @@ class WidthProfile(Summary):
             if values are no extrapolations.
         constant: log-likelihood of one answer for all images. Networks with less evidence have
             learned nothing that could tell a width.
+        settled: whether longer trainings have about the same differences.
 
     Example:
         >>> at = [0.0, 1.0, 2.0, 3.0, 4.0]
@@ -45,6 +47,7 @@ class WidthProfile(Summary):
     noise: float = 0.0
     extrapolated: list[float] = field(default_factory=list)
     constant: float = -math.inf
+    settled: bool = True
 
     @property
     def best(self) -> float:
@@ -91,9 +94,10 @@ class WidthProfile(Summary):
 
     @property
     def told(self) -> bool:
-        """Whether networks learned something and the interval is short enough to name a width."""
+        """Whether networks have converged and the interval is short enough to name a width."""
         low, high = self.interval
-        return max(self.values) > self.constant and high - low <= TOLD * self.bound
+        learned = self.settled and max(self.values) > self.constant
+        return learned and high - low <= TOLD * self.bound
 
 
 def difference_noise(first: list[float], second: list[float]) -> float:
@@ -107,3 +111,20 @@ def difference_noise(first: list[float], second: list[float]) -> float:
     """
     change = np.subtract(first, second)
     return float(change.std(ddof=1) / 2**0.5)
+
+
+def settled(first: list[float], second: list[float]) -> bool:
+    """Whether differences of the evidence are about the same after longer trainings.
+
+    Args:
+        first: log evidence of the best candidate and of others.
+        second: after trainings that are twice as long.
+
+    Example:
+        >>> settled([-10.0, -20.0, -50.0], [-5.0, -16.0, -40.0])
+        True
+        >>> settled([-817.0, -861.0, -916.0], [-596.0, -603.0, -624.0])
+        False
+    """
+    change = np.subtract(second, first)
+    return bool(np.ptp(change) <= max(SETTLED, 0.5 * np.ptp(first)))

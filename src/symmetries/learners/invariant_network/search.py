@@ -19,7 +19,7 @@ from torch import Tensor
 from symmetries._utils.provenance import source_digest, threads, versions
 from symmetries.learners.base import image_meta
 from symmetries.learners.invariant_network.likelihoods import constant_evidence
-from symmetries.learners.invariant_network.profile import WidthProfile, difference_noise
+from symmetries.learners.invariant_network.profile import WidthProfile, difference_noise, settled
 from symmetries.learners.invariant_network.training import from_first, train_learner
 from symmetries.training.atomic_files import read_regular, write_atomic
 from symmetries.training.fingerprint import fingerprint
@@ -49,7 +49,8 @@ def search_widths(
     held widths, for the share ``search_steps`` of the steps: differences are of the widths. First
     come ``search`` widths from 0 to the parameter's bound, then those beside the two highest local
     optima at half the distance, twice. The best, its neighbours and the other optimum are trained
-    once more with other batches, which tells how large the noise of differences is.
+    once more, with other batches and twice as long, which tells how large the noise of differences
+    is and whether they have settled: networks that have not converged prefer narrow averages.
 
     Args:
         learner: left as it is.
@@ -73,12 +74,15 @@ def search_widths(
         points = learner.config.evidence.search
         profile = line_search(values, parameter.name, parameter.bound, points)
         profile = replace(profile, constant=constant_evidence(learner.config.likelihood, targets))
+        text = ""
         if max(profile.values) <= profile.constant:
-            text = (
-                f"{parameter.name}: the best network explains the labels worse than one answer for "
-                "all images, so that no width can be told; train longer or lower lr"
-            )
-            warnings.warn(text, RuntimeWarning, stacklevel=3)
+            text = "the best network explains the labels worse than one answer for all images, so "
+            text += "that no width can be told; train longer or lower lr"
+        elif not profile.settled:
+            text = "networks have not converged: with twice the steps the order of half-widths may "
+            text += "change, so that none can be told; raise steps or lr"
+        if text:
+            warnings.warn(f"{parameter.name}: {text}", RuntimeWarning, stacklevel=3)
         widths[axis] = profile.best
         found.append(profile)
     return found
@@ -170,11 +174,12 @@ def trained_at(
         images: (N, C, H, W).
         targets: (N,) or (N, K).
         run: fields of :class:`symmetries.training.TrainConfig`.
-        order: another number gives another order of the batches.
+        order: 1 gives another order of the batches, and twice the steps.
     """
     twin = copy.deepcopy(learner)
     twin.network.box.set_half_width(width)
-    steps = max(1, round(learner.config.evidence.search_steps * learner.config.training.steps))
+    share = learner.config.evidence.search_steps * (1 + order)
+    steps = max(1, round(share * learner.config.training.steps))
     twin.config = learner.config.replace(steps=steps, learn=False)
     train_learner(twin, images, targets, run, order=order)
     return twin.eval()
@@ -213,10 +218,18 @@ def line_search(values: Values, name: str, bound: float, points: int) -> WidthPr
     again = sorted(found, key=lambda i: abs(i - best))[:3]
     again += [i for i in others if i not in again]
     repeated = values([bound * i / last for i in again], 1)
-    noise = difference_noise([found[i][0] for i in again], [value for value, _ in repeated])
+    first, second = [found[i][0] for i in again], [value for value, _ in repeated]
     order = sorted(found)
     evidence, further = ([found[i][part] for i in order] for part in (0, 1))
-    return WidthProfile(name, bound, [bound * i / last for i in order], evidence, noise, further)
+    return WidthProfile(
+        name,
+        bound,
+        [bound * i / last for i in order],
+        evidence,
+        difference_noise(first, second),
+        further,
+        settled=settled(first[:3], second[:3]),
+    )
 
 
 def _peaks(found: dict[int, Value]) -> list[int]:
