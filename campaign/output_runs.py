@@ -68,7 +68,7 @@ lr = {{low = 0.001, high = 0.1}}
 def prepare(folder: Path) -> None:
     """Write pictures, a table, a function to audit, and a model to augment with."""
     rng = np.random.default_rng(0)
-    x = rng.normal(size=(60, 2))
+    x = rng.normal(size=(200, 2))
     np.savez(folder / "table.npz", x=x, y=(x**2).sum(1))
     np.savez(folder / "reference.npz", images=rng.random((240, 8, 8)))
     np.savez(folder / "stream.npz", images=rng.random((130, 8, 8)))
