@@ -263,7 +263,8 @@ def test_a_candidate_of_the_search_has_nearly_the_exact_evidence():
 
 
 def test_a_repeated_candidate_starts_from_other_weights():
-    model = evenly_averaged(nn.Sequential(nn.Flatten(), nn.Linear(36, 4)), steps=1, lr=1e-6)
+    model = evenly_averaged(nn.Sequential(nn.Flatten(), nn.Linear(36, 4)), steps=1, warmup=0.0)
+    model.config = model.config.replace(lr=1e-6)
     x, y = pictures(80).float(), torch.zeros(80, 4)
     first, again, other = (
         trained_at(model, torch.tensor([1.0]), x, y, RUN, order).module[1].weight

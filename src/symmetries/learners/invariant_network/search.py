@@ -24,7 +24,6 @@ from symmetries.learners.invariant_network.profile import WidthProfile, differen
 from symmetries.learners.invariant_network.training import from_first, train_learner
 from symmetries.training.atomic_files import read_regular, write_atomic
 from symmetries.training.fingerprint import fingerprint
-from symmetries.training.step import mix
 
 if TYPE_CHECKING:
     from symmetries.learners.invariant_network.model import InvariantNetwork
@@ -182,7 +181,7 @@ def trained_at(
     twin = copy.deepcopy(learner)
     twin.network.box.set_half_width(width)
     if order:
-        reinitialise(twin.module, mix(learner.seed, order))
+        reinitialise(twin.module, learner.seed + 10**6 * order)
     share = learner.config.evidence.search_steps * (1 + order)
     steps = max(1, round(share * learner.config.training.steps))
     twin.config = learner.config.replace(steps=steps, learn=False)
