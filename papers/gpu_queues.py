@@ -54,11 +54,11 @@ def printed(steps: int) -> Job:
     )  # fmt: skip
 
 
-def joint(added: str, seconds: float, seed: int = 0) -> Job:
-    """The joint model of paper 3 with 15,000 steps; widths are compared with those at 0 degrees."""
+def joint(added: str, seconds: float, seed: int = 0, steps: int = 15_000) -> Job:
+    """The joint model of paper 3; widths are compared with those at 0 degrees."""
     return Job(
-        f"joint-{added.replace(' ', '-')}-{seed}", seconds, "invariant-vae/run.py",
-        f"--parts rotation --added {added} --first-seed {seed} "
+        f"joint-{steps}-{added.replace(' ', '-')}-{seed}", seconds, "invariant-vae/run.py",
+        f"--parts rotation --steps {steps} --added {added} --first-seed {seed} "
         "--limit {left} --data {data} --out {out}",
         "--digits --steps 2 --images 300",
     )  # fmt: skip
@@ -189,9 +189,17 @@ QUEUES: dict[str, tuple[tuple[Job, ...], ...]] = {
             widths("identified", "identified-finer", "0 1 2", 60.0),
             printed(3000),
         ),
-        (joint("180", 150.0), joint("90", 150.0)),
+        (
+            joint("180", 150.0),
+            *(pictured("mnist-affine", added, 0) for added in (15, 180)),
+            joint("0 15 45 90 180", 60.0, steps=1000),  # for Figure 6
+        ),
         (cifar("cifar100", "t2-soft", rotations=1), conjectures(3000, 60.0)),
-        (cifar("cifar10", "t2-soft", rotations=1), cifar("cifar10", "soft", True)),
+        (
+            cifar("cifar10", "t2-soft", rotations=1),
+            cifar("cifar10-packed", "t2-strict", rotations=1),
+            cifar("cifar10", "soft", True),
+        ),
         (vaes("180 0", "50000"), vaes("180 0", "12500")),
     ),
 }

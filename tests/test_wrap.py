@@ -271,7 +271,7 @@ def test_classes_whose_pose_carries_meaning_are_named(wrapped):
 
     row = ClassEffect(name="6", examples=100, untouched=(1.0, 0.99), moved=(0.3, 0.5))
     texts = cautions(Found, result.untouched, result.moved, (row,))
-    assert any(text.startswith("6: only 50 %") for text in texts)
+    assert any("(6: 50 of 99 %)" in text for text in texts)
     worse = row.model_copy(update={"moved": (0.9, 0.5)})
     assert (
         "worse than by the bare model"

@@ -38,8 +38,7 @@ and {rotations} rotations, in meV per atom:
 
 {precision_table}
 
-The largest of many errors of rounding grows with the number of rotations and with the cell that
-molecules for CHGNet are put into (30 Å here): with cells of 12 Å it was 1.9e-3.
+Molecules for CHGNet are in cells of 30 Å.
 
 Details are in `benchmarks/wild/results.json`; seed 0.
 """

@@ -29,8 +29,8 @@ FONTS = ("DejaVuSans", "DejaVuSerif", "DejaVuSansMono", "DejaVuSans-Bold")
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 NORMAL = "0.5,0.5,0.5/0.5,0.5,0.5"
 POSES = OrbitConfig.preset("quick").replace(
-    network=Network(kind="cnn", channels=16, features=64, dropout=0.1, largest=192),
-    training=Training(steps=250, batch_size=32, rounds=1),
+    network=Network(kind="cnn", channels=16, features=64, dropout=0.1, largest=96),
+    training=Training(steps=600, batch_size=64, rounds=1),
 )
 
 
@@ -80,7 +80,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", type=Path)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
-    parser.add_argument("--test", type=int, default=300)
+    parser.add_argument("--test", type=int, default=200)
     given = parser.parse_args()
     start = time.perf_counter()
     recogniser, angles = (
@@ -88,7 +88,7 @@ def main() -> None:
         for name in ("ch_PP-OCRv4_rec_infer.onnx", "ch_ppocr_mobile_v2.0_cls_infer.onnx")
     )
     characters = alphabet(recogniser)
-    reference, held = lines(400, 0)[0], lines(120, 1)[0]
+    reference, held = lines(1500, 0)[0], lines(100, 1)[0]
     with torch.enable_grad():
         result = symmetries.wrap(
             recogniser,

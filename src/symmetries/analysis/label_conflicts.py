@@ -22,7 +22,7 @@ SIZES: dict[str, tuple[float, ...]] = {
     "flip_x": (0.5,),
 }
 FURTHEST = {"rotation": 180.0, "shift": 0.15, "zoom": 1.4, "flip_x": 0.5}
-MUTUAL = 0.4  # share of both classes that looks like the other
+MUTUAL = 0.3  # share of both classes that looks like the other
 MARGIN = 0.8  # of half of the way
 NEARLY = 0.9  # of the largest share: classes meet in the middle of the first moves that reach it
 

@@ -166,6 +166,7 @@ def cautions(
         )
     if moved.gain.high < 0:
         texts.append(f"moved pictures lose {-moved.gain.mean:.1f} points")
+    lost = []
     for row in classes:
         variance = max(row.moved[1] * (1 - row.moved[1]), 0.25 / row.examples)
         error = math.sqrt(variance / row.examples)
@@ -177,11 +178,12 @@ def cautions(
                 f"({100 * row.moved[1]:.0f} of {100 * row.moved[0]:.0f} %)"
             )
         elif row.untouched[1] - row.moved[1] > LARGE + 3 * error:
-            texts.append(
-                f"{row.name}: only {100 * row.moved[1]:.0f} % of its moved pictures are right, of "
-                f"{100 * row.untouched[1]:.0f} % as they are: its pose carries meaning, or cannot "
-                "be told"
-            )
+            lost.append(f"{row.name}: {100 * row.moved[1]:.0f} of {100 * row.untouched[1]:.0f} %")
+    if lost:
+        texts.append(
+            f"moved pictures of some classes are right much less often than as they are "
+            f"({'; '.join(lost)}): their pose carries meaning, or cannot be told"
+        )
     if not found.labelled:
         texts.append("without labels the bare model's own answers decided: its errors are kept")
     return texts
