@@ -262,6 +262,19 @@ def test_a_candidate_of_the_search_has_nearly_the_exact_evidence():
     assert model.network.box.half_width[0].item() == pytest.approx(0.1 * math.pi)  # left as it is
 
 
+def test_a_repeated_candidate_starts_from_other_weights():
+    model = evenly_averaged(nn.Sequential(nn.Flatten(), nn.Linear(36, 4)), steps=1, warmup=0.0)
+    model.config = model.config.replace(lr=1e-6)
+    x, y = pictures(80).float(), torch.zeros(80, 4)
+    first, again, other = (
+        trained_at(model, torch.tensor([1.0]), x, y, RUN, order).module[1].weight
+        for order in (0, 0, 1)
+    )
+    assert torch.equal(first, again)
+    torch.testing.assert_close(first, model.module[1].weight, atol=1e-5, rtol=0)
+    assert (first - other).abs().max() > 0.01
+
+
 @pytest.mark.slow
 def test_a_search_finds_the_optimum_of_the_exact_evidence_from_everywhere():
     module, x, y, _ = averaged_features()

@@ -28,6 +28,15 @@ def check_layers(module: nn.Module) -> None:
             raise invalid("module", expected, f"{name!r} without running statistics", remedy)
 
 
+def reinitialise(module: nn.Module, seed: int) -> None:
+    """Draw initial weights anew, of all layers that can (that have ``reset_parameters``)."""
+    with seeded(seed):
+        for part in module.modules():
+            reset = getattr(part, "reset_parameters", None)
+            if callable(reset):
+                reset()
+
+
 @torch.no_grad()
 def count_outputs(module: nn.Module, shape: tuple[int, int, int], likelihood: str) -> int:
     """Return K for a module from images (N, C, H, W) to (N, K); raise an error for other shapes."""

@@ -19,6 +19,7 @@ from torch import Tensor
 from symmetries._utils.provenance import source_digest, threads, versions
 from symmetries.learners.base import image_meta
 from symmetries.learners.invariant_network.likelihoods import constant_evidence
+from symmetries.learners.invariant_network.modules import reinitialise
 from symmetries.learners.invariant_network.profile import WidthProfile, difference_noise, settled
 from symmetries.learners.invariant_network.training import from_first, train_learner
 from symmetries.training.atomic_files import read_regular, write_atomic
@@ -49,8 +50,9 @@ def search_widths(
     held widths, for the share ``search_steps`` of the steps: differences are of the widths. First
     come ``search`` widths from 0 to the parameter's bound, then those beside the two highest local
     optima at half the distance, twice. The best, its neighbours and the other optimum are trained
-    once more, with other batches and twice as long, which tells how large the noise of differences
-    is and whether they have settled: networks that have not converged prefer narrow averages.
+    once more, from other weights (of layers that have ``reset_parameters``), with other batches and
+    twice as long, which tells how large the noise of differences is and whether they have settled:
+    networks that have not converged prefer narrow averages.
 
     Args:
         learner: left as it is.
@@ -174,10 +176,12 @@ def trained_at(
         images: (N, C, H, W).
         targets: (N,) or (N, K).
         run: fields of :class:`symmetries.training.TrainConfig`.
-        order: 1 gives another order of the batches, and twice the steps.
+        order: 1 gives other initial weights, another order of the batches, and twice the steps.
     """
     twin = copy.deepcopy(learner)
     twin.network.box.set_half_width(width)
+    if order:
+        reinitialise(twin.module, learner.seed + 10**6 * order)
     share = learner.config.evidence.search_steps * (1 + order)
     steps = max(1, round(share * learner.config.training.steps))
     twin.config = learner.config.replace(steps=steps, learn=False)
