@@ -75,7 +75,7 @@ def starts(folder: Path, mark: Path) -> dict[str, list[tuple[str, bytes]]]:
     made["json"].append(("model.json", classifier.save(folder / "classifier").read_bytes()))
     made["toml"] = [("a.toml", TOML)]
     made["tables"] = tables()
-    x = np.random.default_rng(0).normal(size=(60, 2))
+    x = np.random.default_rng(0).normal(size=(200, 2))
     found = symmetries.generators(x, (x**2).sum(1), fields="linear", degree=2)
     made["json"].append(("generators.json", found.save(folder / "generators.json").read_bytes()))
     return made

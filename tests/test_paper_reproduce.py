@@ -115,7 +115,8 @@ def test_all_tables_make_a_page(run, checkout):
 def test_a_table_goes_on_where_it_was(monkeypatch, tmp_path, capsys):
     """Paper 1's rows are written once; other settings are refused."""
     folder = str(PAPERS / "genuine-invariance")
-    monkeypatch.delitem(sys.modules, "run", raising=False)  # of another paper
+    for name in ("run", "fitting"):
+        monkeypatch.delitem(sys.modules, name, raising=False)  # of another paper
     before = set(sys.modules)
     monkeypatch.syspath_prepend(folder)
     import run as script
