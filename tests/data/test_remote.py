@@ -127,6 +127,15 @@ def test_a_killed_download_leaves_nothing_for_ever(server, tmp_path, monkeypatch
     assert [path.name for path in (tmp_path / "set").iterdir()] == ["file.bin"]
 
 
+def test_what_a_download_left_beside_a_complete_file_is_removed(server, tmp_path):
+    file = remote(server, "good")
+    target = fetch(file, tmp_path)
+    left = target.parent / f".{target.name}-1.part"
+    left.mkdir()
+    assert fetch(file, tmp_path) == target
+    assert not left.exists()
+
+
 def test_a_download_of_another_process_stays(server, tmp_path):
     target = tmp_path / "set" / "file.bin"
     with _partial_folder(target) as theirs:

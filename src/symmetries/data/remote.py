@@ -137,6 +137,7 @@ def fetch(remote: RemoteFile, folder: str | Path, timeout: float = 30.0) -> Path
     import requests
 
     target = Path(folder) / remote.path
+    _remove_left(target)
     if target.is_file() and _sha256(target) == remote.sha256:
         return target
     problems = []
@@ -169,17 +170,18 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-@contextmanager
-def _partial_folder(target: Path) -> Iterator[Path]:
-    """A hidden folder beside a file that is downloaded, locked by the kernel while it is in use.
-
-    A folder of the same kind that nobody has locked was left by a killed process, and is removed.
-    """
-    target.parent.mkdir(parents=True, exist_ok=True)
+def _remove_left(target: Path) -> None:
+    """Remove folders of partial downloads that nobody has locked: killed processes left them."""
     for left in target.parent.glob(f".{target.name}-*.part"):
         with _locked_folder(left) as ours:
             if ours:
                 shutil.rmtree(left, ignore_errors=True)
+
+
+@contextmanager
+def _partial_folder(target: Path) -> Iterator[Path]:
+    """A hidden folder beside a file that is downloaded, locked by the kernel while it is in use."""
+    target.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(".part", f".{target.name}-", target.parent))
     with _locked_folder(partial):
         try:
