@@ -252,10 +252,17 @@ def command_cells(folder: Path) -> dict[str, list[list[str]]]:
     for name in ("discover", "fit", "orbit"):
         cells[name] = [[name, word, *out] for word in bad_data]
         cells[name] += [[name, "digits", *words] for words in bad_options]
+    models = ("no-such-model", str(folder / "empty"), str(folder / "text.npz"), "")
     for name in ("audit", "augment"):
-        models = ("no-such-model", str(folder / "empty"), str(folder / "text.npz"), "")
         cells[name] = [[name, model, "digits", *out] for model in models]
         cells[name] += [[name, str(folder / "model"), word, *out] for word in bad_data]
+    cells["wrap"] = [["wrap", model, "digits", "--group", "rotation", *out] for model in models]
+    cells["wrap"] += [["wrap", str(folder / "model"), word, *out] for word in bad_data]
+    cells["prescribe"] = [["prescribe", word, *out] for word in bad_data]
+    wrong = (["--seed", "x"], ["--device", "tpu"], ["--resize", "0"], ["--no-such-option"])
+    cells["prescribe"] += [["prescribe", "digits", *words, *out] for words in wrong]
+    cells["watch"] = [["watch", word, "digits", *out] for word in bad_data]
+    cells["watch"] += [["watch", "digits", word, *out] for word in bad_data]
     table = folder / "table.csv"
     table.write_text("x,y,z\n" + "".join(f"{i},{i * i},{-i}\n" for i in range(40)))
     wrong = (["--target", "w"], ["--target", "x,y,z"], ["--fields", "x"], ["--law", "x"])
