@@ -8,6 +8,9 @@ broken system may still be symmetric up to epsilon. A symmetry is detected if th
 certified in an intact system. A plain threshold calls every field a symmetry whose estimated
 defect, on the data that chose it, is below epsilon.
 
+Stored are counts for each system and noise, and every run with a false certificate; any other run
+is made again by its seed.
+
 Run with: python -m benchmarks.generators.systems --seeds 500 --workers 4
 """
 
@@ -18,6 +21,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -31,6 +35,7 @@ from symmetries.lie import fit_polynomial, search
 
 EPSILON, LEVEL, POINTS = 0.05, 0.999, 400
 NOISES = (0.005, 0.02, 0.05)
+KIND = ("system", "noise", "broken")  # of a row of counts
 SEARCH = (
     *("certificates", "intervals", "charts", "fields", "fitting", "functions", "polarisation"),
     *("search", "triangular"),
@@ -134,28 +139,38 @@ def main() -> None:
     if given.join:
         join(given.join)
         return
-    clock, rows, commits = Clock(), [], {}
+    clock, stored = Clock(), None
     code = fingerprint()
     if given.more:
         stored = json.loads((RESULTS / f"{given.name}.json").read_text())
         if stored["settings"].get("code") != code:
-            raise SystemExit(f"stored rows are of other code: {stored['commit']}")
-        rows, clock.before = stored["rows"], stored["minutes"]
-        commits = stored["settings"]["commits"]
+            raise SystemExit(f"stored runs are of other code: {stored['commit']}")
+        clock.before = stored["minutes"]
     each = 2 * len(SYSTEMS)
-    first = given.first + len(rows) // each
+    done = stored["summary"]["runs"] // each if stored else 0
+    first = given.first + done
     seeds = range(first, given.seeds)
     runs = [(name, seed, broken) for seed in seeds for name in SYSTEMS for broken in (False, True)]
+    found = []
     for row in parallel(one_run, runs, given.workers):
-        rows.append(row)
+        found.append(row)
         if 60 * (clock.minutes() - clock.before) > given.limit:
             break
-    rows = rows[: len(rows) // each * each]  # whole seeds
-    last = given.first + len(rows) // each - 1
-    if last >= first:
-        commits = commits | {f"{first} to {last}": clock.environment["commit"]}
+    found = found[: len(found) // each * each]  # whole seeds
+    last = first + len(found) // each - 1
+    commits = dict(stored["settings"]["commits"]) if stored else {}
+    if found:
+        commits[f"{first} to {last}"] = clock.environment["commit"]
     settings = {"epsilon": EPSILON, "level": LEVEL, "points": POINTS}
     settings |= {"seeds": f"{given.first} to {last}", "commits": commits, "code": code}
+    settings["false certificates"] = false_runs(found)
+    rows = counted(found)
+    if stored:
+        rows = added([*stored["rows"], *rows])
+        settings["false certificates"] = [
+            *stored["settings"]["false certificates"],
+            *settings["false certificates"],
+        ]
     record(given.name, summarised(rows), rows, clock, settings)
 
 
@@ -164,19 +179,18 @@ def join(names: list[str]) -> None:
     parts = [json.loads((RESULTS / f"{name}.json").read_text()) for name in names]
     if len({part["settings"]["code"] for part in parts}) > 1:
         raise SystemExit("parts are of different code")
-    rows = [row for part in parts for row in part["rows"]]
-    seeds = [row["seed"] for row in rows]
-    if set(Counter(seeds).values()) != {2 * len(SYSTEMS)}:
-        raise SystemExit("seeds of parts are not different and whole")
+    ranges = sorted(tuple(map(int, p["settings"]["seeds"].split(" to "))) for p in parts)
+    if any(later[0] <= before[1] for before, later in pairwise(ranges)):
+        raise SystemExit("seeds of parts are not different")
     clock = Clock()
     clock.before = sum(part["minutes"] for part in parts)
-    devices = sorted({part["device"] for part in parts})
-    commits: dict[str, str] = {}
-    for part in parts:
-        commits |= part["settings"]["commits"]
-    ranges = ", ".join(part["settings"]["seeds"] for part in parts)
-    settings = parts[0]["settings"] | {"seeds": ranges, "commits": commits}
-    record("systems", summarised(rows), rows, clock, settings | {"devices": devices})
+    settings = dict(parts[0]["settings"])
+    settings["seeds"] = ", ".join(part["settings"]["seeds"] for part in parts)
+    settings["commits"] = {k: v for part in parts for k, v in part["settings"]["commits"].items()}
+    false = [row for part in parts for row in part["settings"]["false certificates"]]
+    settings |= {"false certificates": false, "devices": sorted({p["device"] for p in parts})}
+    rows = added([row for part in parts for row in part["rows"]])
+    record("systems", summarised(rows), rows, clock, settings)
 
 
 def fingerprint() -> str:
@@ -187,27 +201,62 @@ def fingerprint() -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
-def summarised(rows: list[dict[str, object]]) -> dict[str, object]:
+Row = dict[str, object]
+
+
+def false_runs(runs: list[Row]) -> list[Row]:
+    """Runs whose certificate is false."""
+    return [run for run in runs if run.get("true defect", 0) > EPSILON]
+
+
+def counted(runs: list[Row]) -> list[Row]:
+    """Counts of runs for each system, noise, and whether the symmetry was broken."""
+    rows = []
+    for run in runs:
+        intact = not run["broken"]
+        row = {"system": run["system"], "noise": run["noise"], "broken": not intact, "runs": 1}
+        row["false certificates"] = len(false_runs([run]))
+        row["detected"] = int(intact and run["least"] >= run["dimension"])
+        row["falsely denied"] = int(intact and run["most"] < run["dimension"])
+        row["false by threshold"] = int(run.get("true defect of threshold", 0) > EPSILON)
+        row["detected by threshold"] = int(intact and run["threshold"] >= run["dimension"])
+        rows.append(row)
+    return added(rows)
+
+
+def added(rows: list[Row]) -> list[Row]:
+    """Rows of counts with those of the same system, noise and kind added."""
+    sums: dict[tuple[object, ...], Counter[str]] = {}
+    for row in rows:
+        counts = {name: count for name, count in row.items() if name not in KIND}
+        sums.setdefault(tuple(row[name] for name in KIND), Counter()).update(counts)
+    names = [name for name in rows[0] if name not in KIND] if rows else []
+    return [
+        dict(zip(KIND, kind, strict=True)) | {name: counts[name] for name in names}
+        for kind, counts in sums.items()
+    ]
+
+
+def summarised(rows: list[Row]) -> dict[str, object]:
     """The numbers that the documentation shows."""
-    intact = [row for row in rows if not row["broken"]]
-    found = [row for row in intact if row["least"] >= row["dimension"]]
-    plain = [row for row in intact if row["threshold"] >= row["dimension"]]
-    shares = {}
-    for noise in sorted({row["noise"] for row in intact}):
-        all_of_them = [row for row in intact if row["noise"] == noise]
-        shares[f"detection, noise {noise:g}"] = sum(row in found for row in all_of_them) / len(
-            all_of_them
-        )
+
+    def total(name: str, **kind: object) -> int:
+        return sum(row[name] for row in rows if all(row[k] == v for k, v in kind.items()))
+
+    shares = {
+        f"detection, noise {noise:g}": total("detected", noise=noise)
+        / total("runs", noise=noise, broken=False)
+        for noise in sorted({row["noise"] for row in rows})
+    }
+    intact = total("runs", broken=False)
     return {
-        "runs": len(rows),
-        "false certificates": sum(row.get("true defect", 0) > EPSILON for row in rows),
-        "symmetries falsely denied": sum(row["most"] < row["dimension"] for row in intact),
-        "detection": len(found) / len(intact),
+        "runs": total("runs"),
+        "false certificates": total("false certificates"),
+        "symmetries falsely denied": total("falsely denied"),
+        "detection": total("detected") / intact,
         **shares,
-        "false answers of a plain threshold": sum(
-            row.get("true defect of threshold", 0) > EPSILON for row in rows
-        ),
-        "detection of a plain threshold": len(plain) / len(intact),
+        "false answers of a plain threshold": total("false by threshold"),
+        "detection of a plain threshold": total("detected by threshold") / intact,
     }
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from benchmarks.generators.page import PAGE, tables, with_tables
-from benchmarks.generators.systems import SYSTEMS, one_run
+from benchmarks.generators.systems import SYSTEMS, added, counted, false_runs, one_run, summarised
 from benchmarks.generators.truth import true_defect
 
 from symmetries.lie import search
@@ -46,3 +46,15 @@ def test_a_run_has_its_truth():
 def test_the_page_shows_the_stored_results():
     assert with_tables(PAGE.read_text()) == PAGE.read_text()
     assert "so(1,3)" in tables()
+
+
+def test_counts_of_parts_add_up_to_those_of_all_runs():
+    base = {"system": "circle", "noise": 0.02, "dimension": 1, "threshold": 1, "most": 1}
+    runs = [base | {"broken": 0.0, "least": 1}, base | {"broken": 0.0, "least": 0}]
+    runs += [base | {"broken": 0.3, "least": 1, "true defect": 0.2, "true defect of threshold": 1}]
+    rows = counted(runs)
+    assert added([*counted(runs[:1]), *counted(runs[1:])]) == rows
+    found = summarised(rows)
+    assert false_runs(runs) == runs[2:]
+    assert (found["runs"], found["false certificates"], found["detection"]) == (3, 1, 0.5)
+    assert found["false answers of a plain threshold"] == 1
