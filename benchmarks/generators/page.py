@@ -10,6 +10,7 @@ from pathlib import Path
 from benchmarks.generators.records import RESULTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "generators.md"
+FALSE = "false certificates"  # runs, which only the file shows
 BEGIN, END = "<!-- results -->", "<!-- end of results -->"
 TITLES = {
     "o5": "O(5), read off trained networks (`python -m benchmarks.generators.o5`)",
@@ -47,6 +48,18 @@ def shown(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else f"{value}"
 
 
+def setting(name: str, value: object) -> str:
+    """A setting and its value as text.
+
+    Example:
+        >>> setting("seeds", "0 to 9"), setting("commits", {"0 to 9": "1a2b"})
+        ('seeds 0 to 9', 'commits 1a2b (0 to 9)')
+    """
+    if isinstance(value, dict):
+        value = "; ".join(f"{each} ({key})" for key, each in value.items())
+    return f"{name} {', '.join(map(str, value)) if isinstance(value, list) else value}"
+
+
 def tables() -> str:
     """All stored summaries as Markdown."""
     parts = []
@@ -55,7 +68,9 @@ def tables() -> str:
         if not path.exists():
             continue
         result = json.loads(path.read_text())
-        settings = ", ".join(f"{key} {value}" for key, value in result["settings"].items())
+        settings = ", ".join(
+            setting(key, value) for key, value in result["settings"].items() if key != FALSE
+        )
         rows = [f"| {key} | {shown(value)} |" for key, value in result["summary"].items()]
         parts += [f"**{title}**", "", "| | |", "| --- | --- |", *rows, ""]
         parts += [
