@@ -98,3 +98,10 @@ def test_bad_input_is_refused(run, corners, words, code):
     done = run(*words, "--out", "out")
     assert done.exit_code == code, done.output
     assert "please report" not in done.output
+
+
+def test_a_stream_that_is_not_there_is_refused_before_any_work(run, tmp_path, corners):
+    done = run("watch", "reference.npz", "cameraa", "--out", "out")
+    assert done.exit_code == 3, done.output
+    assert "cameraa" in done.output
+    assert not (tmp_path / "out").exists()

@@ -46,14 +46,7 @@ def audit(
             "scalar, vector, energy, sequence or ctc.",
         ),
     ] = None,
-    inputs: Annotated[
-        str | None,
-        typer.Option(
-            "--inputs",
-            metavar="NAME=NUMBER,...",
-            help="Other inputs of an ONNX file that has several: scale=1,sr=16000.",
-        ),
-    ] = None,
+    inputs: options.OtherInputs = None,
     drift: Annotated[
         str | None,
         typer.Option(
@@ -77,23 +70,8 @@ def audit(
         int | None,
         typer.Option("--examples", help="Number of images. By default all of them.", min=2),
     ] = None,
-    normalize: Annotated[
-        str | None,
-        typer.Option(
-            "--normalize",
-            metavar="MEAN/STD",
-            help="Normalisation of the model's inputs: imagenet, or 0.5,0.5,0.5/0.25,0.25,0.25.",
-            rich_help_panel=options.DATA,
-        ),
-    ] = None,
-    channels: Annotated[
-        str | None,
-        typer.Option(
-            "--channels",
-            help="Colour channels that the model expects: rgb or bgr. Grey images get three.",
-            rich_help_panel=options.DATA,
-        ),
-    ] = None,
+    normalize: options.Normalize = None,
+    channels: options.Channels = None,
     fit: Annotated[
         str,
         typer.Option(
@@ -112,10 +90,7 @@ def audit(
             "the image borders.",
         ),
     ] = None,
-    trust: Annotated[
-        bool,
-        typer.Option("--trust", help="Load .pt2 and TorchScript files, which can run code."),
-    ] = False,
+    trust: options.Trust = False,
     output: options.Output,
     machine: options.Machine,
     reading: options.Reading,

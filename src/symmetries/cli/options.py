@@ -50,6 +50,34 @@ Fill = Annotated[
     ),
 ]
 DATA, RESULT, RUN = "Reading DATA", "Result", "Run"  # panels of --help
+Normalize = Annotated[
+    str | None,
+    typer.Option(
+        "--normalize",
+        metavar="MEAN/STD",
+        help="Normalisation of the model's inputs: imagenet, or 0.5,0.5,0.5/0.25,0.25,0.25.",
+        rich_help_panel=DATA,
+    ),
+]
+Channels = Annotated[
+    str | None,
+    typer.Option(
+        "--channels",
+        help="Colour channels that the model expects: rgb or bgr. Grey images get three.",
+        rich_help_panel=DATA,
+    ),
+]
+OtherInputs = Annotated[
+    str | None,
+    typer.Option(
+        "--inputs",
+        metavar="NAME=NUMBER,...",
+        help="Other inputs of an ONNX file that has several: scale=1,sr=16000.",
+    ),
+]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Load .pt2 and TorchScript files, which can run code.")
+]
 Folder = Annotated[
     Path | None,
     typer.Option(

@@ -42,9 +42,7 @@ def prescribe(
         ),
     ] = None,
     fill: options.Fill = None,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Load .pt2 and TorchScript files, which can run code.")
-    ] = False,
+    trust: options.Trust = False,
     output: options.Output,
     device: options.Device = "auto",
     seed: options.Seed = 0,

@@ -59,8 +59,11 @@ def watch(
     from symmetries.cli.inputs import reading_arguments
     from symmetries.cli.output import owned
     from symmetries.cli.runs import begin
+    from symmetries.data.registry import describe as describe_set
     from symmetries.monitoring import Watcher
 
+    if stream != "-" and not Path(stream).exists():
+        describe_set(stream)  # refuses what is no name of a data set either, before any work
     machine = options.Machine(seed=seed, device="cpu")
     chosen = [reference, stream, *options.given(alpha=alpha, fill=fill), *reading.words()]
     run = begin("watch", chosen, output.folder("watch", stream), machine, output)

@@ -62,42 +62,21 @@ def wrap(
             "embedding, scalar, sequence, ctc, map, points or boxes.",
         ),
     ] = None,
-    inputs: Annotated[
-        str | None,
-        typer.Option("--inputs", metavar="NAME=NUMBER,...", help="Other inputs of an ONNX file."),
-    ] = None,
-    normalize: Annotated[
-        str | None,
-        typer.Option(
-            "--normalize",
-            metavar="MEAN/STD",
-            help="Normalisation of the model's inputs, which becomes part of the files: imagenet, "
-            "or 0.5,0.5,0.5/0.25,0.25,0.25.",
-            rich_help_panel=options.DATA,
-        ),
-    ] = None,
-    channels: Annotated[
-        str | None,
-        typer.Option(
-            "--channels",
-            help="Colour channels that the model expects: rgb or bgr. Grey images get three.",
-            rich_help_panel=options.DATA,
-        ),
-    ] = None,
+    inputs: options.OtherInputs = None,
+    normalize: options.Normalize = None,
+    channels: options.Channels = None,
     preset: options.Preset = None,
     fill: options.Fill = None,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Load .pt2 and TorchScript files, which can run code.")
-    ] = False,
+    trust: options.Trust = False,
     output: options.Output,
     machine: options.Machine,
     reading: options.Reading,
 ) -> None:
     """Put a canonicaliser in front of a frozen model, so that moved pictures are answered as usual.
 
-    Writes wrapped.pt2 (torch.export) and wrapped.onnx, which take pictures in [0, 1], wrap.json
-    (scores before and after, latency) and report.html. Both files are compared with the module on
-    moved pictures before they are written.
+    Writes wrapped.pt2 (torch.export) and wrapped.onnx, which take pictures in [0, 1] and normalise
+    them themselves, wrap.json (scores before and after, latency) and report.html. Both files are
+    compared with the module on moved pictures before they are written.
 
     [dim]Example:[/] symmetries wrap net.onnx reference/ --group rotation --out out/wrapped
     """
