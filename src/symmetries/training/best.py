@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from symmetries.training.checkpoint import has_state, load_state, remove_state, save_model
 from symmetries.training.config import TrainConfig
+from symmetries.training.schedule import due
 from symmetries.training.step import Step
 
 LOOKS = 20  # over a training
@@ -58,7 +59,7 @@ class BestWeights:
     def __call__(self, step: Step, metrics: Mapping[str, Tensor]) -> None:
         """Measure the held-out loss if a measurement is due at this step."""
         done = step.index + 1
-        if done % self.every and done != self.total:
+        if not due(done - step.taken, done, self.every) and done != self.total:
             return
         value = self.look(step.device)
         if value < self.best:

@@ -1,4 +1,4 @@
-"""Learning rate schedule."""
+"""Learning rate schedule, and when something is due that happens every so many steps."""
 
 import math
 
@@ -27,3 +27,13 @@ def lr_factor(step: int, config: TrainConfig) -> float:
         return 1.0
     progress = (step - warmup) / (config.steps - warmup)
     return final + (1.0 - final) * 0.5 * (1.0 + math.cos(math.pi * progress))
+
+
+def due(before: int, done: int, every: int) -> bool:
+    """Whether a multiple of ``every`` was reached after ``before`` steps, with ``done`` of them.
+
+    Example:
+        >>> due(9, 10, 5), due(10, 11, 5), due(8, 16, 10)
+        (True, False, True)
+    """
+    return done // every > before // every

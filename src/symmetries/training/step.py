@@ -117,6 +117,7 @@ class Step:
         self.generator = torch.Generator(device) if world == 1 else ExampleGenerator(device)
         if isinstance(self.generator, ExampleGenerator):
             self.generator.rank, self.generator.world = rank, world
+        self.taken = 1  # steps since the one that a callback saw last
         self.host = True  # whether Python may read the number: not during capture
         self._index = 0
         self._on_device: Tensor | None = None
