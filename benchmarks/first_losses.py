@@ -37,9 +37,9 @@ OTHERS = ("invariant weights", "orbit posterior", "invariant network")
 def losses_here(learner: str) -> list[float]:
     """Train a learner with the code that is imported, and return every loss of its trainings."""
     sys.path.insert(0, os.getcwd())
+    import fast_paths
     import torch
 
-    import fast_paths
     from symmetries.training import history as module
 
     torch.set_num_threads(1)
