@@ -11,6 +11,8 @@ from symmetries._validation.checks import check_module, invalid
 from symmetries.groups import SE2, Affine2, MatrixGroup
 from symmetries.groups.base import Group
 from symmetries.learners.invariant_network import InvariantNetwork, InvariantNetworkConfig
+from symmetries.learners.invariant_weights import width_interval
+from symmetries.nn.invariant_model import InvariantModel
 from symmetries.nn.named_networks import named_network
 from symmetries.ops.affine_inverse import affine_inverse
 from symmetries.ops.warp import sampling_grid
@@ -138,3 +140,29 @@ class AveragedOutputs(nn.Module):
         outputs: Tensor = self.module(views.flatten(0, 1))
         mean: Tensor = outputs.unflatten(0, (-1, self.samples)).mean(1)
         return mean
+
+
+EXAMPLES = 2000
+
+
+def profile(
+    model: InvariantModel, images: Tensor, targets: Tensor, samples: int, learned: bool = True
+) -> list[Invariance]:
+    """Half-widths with intervals: where the ELBO, with the last layer fitted anew, stays close.
+
+    Widths that were not ``learned`` have no interval.
+    """
+    found = []
+    count, side = len(targets), max(images.shape[-2:])
+    images, targets = images[:EXAMPLES], targets[:EXAMPLES]
+    for i, parameter in enumerate(model.group.parameters):
+        here = min(float(model.half_width[0, i].detach()), parameter.bound)
+        shown, unit = parameter.display(here, side)
+        interval = None
+        if learned:
+            low, high = width_interval(model, images, targets, i, count=count, samples=samples)
+            interval = parameter.display(low, side)[0], parameter.display(high, side)[0]
+        found.append(
+            Invariance(name=parameter.name, unit=unit, half_width=shown, interval=interval)
+        )
+    return found
