@@ -38,7 +38,6 @@ from symmetries.lie.fitting import FitQuality
 from symmetries.lie.frames import shown_frame
 from symmetries.lie.functions import Function
 from symmetries.lie.groups import learned_group
-from symmetries.lie.krylov import COUNT as KRYLOV_COUNT
 from symmetries.lie.search import search
 from symmetries.results import RunInfo
 from symmetries.results.generators import (
@@ -237,8 +236,7 @@ def describe_generators(
             and not keeps_data(found, answers.theta[: answers.least], halves[1])
         ):
             answers = replace(answers, least=0, most=len(answers.spectrum), reason=MOVED)
-    if found.unsearched and answers.most >= KRYLOV_COUNT:  # there may be more of them
-        answers = replace(answers, most=answers.most + found.unsearched)
+    answers = replace(answers, most=answers.most + found.unsearched)
     asked = (
         nearly_dependent(table.x, table.names),
         far_away(table.x, table.names),
