@@ -76,8 +76,8 @@ def rests_on_few(found: Search, answers: Certificates, epsilon: float) -> str:
     if few > FEW * len(order) or defect <= 2 * epsilon:
         return ""
     return (
-        f"Half of what defects are relative to is carried by {few} of {len(order)} rows, those with "
-        f"the largest slopes and speeds. Over the half of the rows that carry least, a defect is "
+        f"{few} of {len(order)} rows, those with the largest slopes and speeds, carry half of what "
+        f"defects are relative to. Over the half of the rows that carry least, a defect is "
         f"{defect:.2g}, and not {epsilon:g}. Leave few rows out, or use logarithms of the columns."
     )
 

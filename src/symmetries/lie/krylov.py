@@ -3,9 +3,9 @@ r"""Symmetries among very many fields: the ones with the smallest defects, witho
 A field A phi(z) of d coordinates has d q unknown numbers, and the triangular factor of their
 equations d^2 q^2 / 2. Above some 12,000 unknowns it is not formed. Products of the equations
 df(A phi) with blocks of fields take n d q operations each, and an iterative solver (LOBPCG;
-Knyazev, 2001) finds the few fields with the smallest defects. Brackets of symmetries are symmetries:
-they complete what was found, and the solver looks for more among fields that are orthogonal to all
-of it. Their span is then searched and certified as any family is.
+Knyazev, 2001) finds the few fields with the smallest defects. Brackets of symmetries are symmetries
+too, and complete them; the solver looks for more among fields that are orthogonal to all of them.
+Their span is then searched and certified as any family is.
 """
 
 import warnings

@@ -128,9 +128,9 @@ def _linear_parts(linear: Algebra, shown: Shown) -> tuple[list[str], tuple[str, 
 def _solvable(radical: Algebra) -> str:
     """Heisenberg's algebra if all brackets are multiples of one central member."""
     derived, centre = radical.derived(), radical.centre()
-    if len(derived) == 1 and len(centre) == 1 and radical.dim % 2:
-        if float((derived @ centre.T).abs()) > 1 - OPEN:
-            return f"heisenberg({radical.dim})"
+    single = len(derived) == len(centre) == 1
+    if single and float((derived @ centre.T).abs()) > 1 - OPEN:
+        return f"heisenberg({radical.dim})"
     return f"a solvable algebra of dimension {radical.dim}"
 
 
