@@ -86,6 +86,13 @@ def units(n, *entries):
     return found
 
 
+def complex_matrices(n):
+    """gl(n, C) as real matrices of twice the size."""
+    turn = torch.kron(orthogonal(1, 1)[0], torch.eye(n, dtype=torch.float64))
+    real = torch.stack([torch.block_diag(one, one) for one in everything(n)])
+    return torch.cat((real, turn @ real))
+
+
 def symmetric_squares():
     """so(3) on the five traceless symmetric matrices of three coordinates."""
     forms = torch.stack([(part + part.T) / 2 for part in traceless(3)])
@@ -124,6 +131,8 @@ NAMED = [
     (affine(blocks(orthogonal(1, 1, 1), orthogonal(1, 1))), "so(3) + so(2)"),
     (affine(unitary(3)), "su(3)"),
     (affine(unitary(2)), "so(3)"),
+    (affine(complex_matrices(2)), "so(1,3) + scaling + so(2)"),
+    (affine(blocks(*[orthogonal(1, 1, 1)] * 4)), "so(3) + so(3) + so(3) + so(3)"),
     (affine(units(3, (0, 1), (1, 2), (0, 2))), "heisenberg(3)"),
     # as many as gl(2) has, with images of two dimensions
     (affine(units(3, (0, 0), (0, 1), (0, 2), (1, 2))), "a solvable algebra of dimension 4"),
