@@ -116,7 +116,8 @@ class _Equations:
     def fields(self, block: Block) -> Tensor:
         """Matrices (k, d, q) of the fields of a block."""
         rows = torch.from_numpy(np.ascontiguousarray(block.T))
-        return rows.reshape(-1, self.dim, self.white.shape[1]) @ self.whitening.T
+        found: Tensor = rows.reshape(-1, self.dim, self.white.shape[1]) @ self.whitening.T
+        return found
 
     def block(self, fields: Tensor) -> Block:
         """The block of fields (k, d, q)."""

@@ -52,11 +52,13 @@ class Shown:
 
     def outward(self, matrices: Tensor) -> Tensor:
         """Matrices (k, r, r) of linear fields of z as those of u."""
-        return self.frame @ matrices @ torch.linalg.pinv(self.frame)
+        outer: Tensor = self.frame @ matrices @ torch.linalg.pinv(self.frame)
+        return outer
 
     def inward(self, matrices: Tensor) -> Tensor:
         """Matrices (k, d, d) of linear fields of u as those of z."""
-        return torch.linalg.pinv(self.frame) @ matrices @ self.frame
+        inner: Tensor = torch.linalg.pinv(self.frame) @ matrices @ self.frame
+        return inner
 
 
 def name_algebra(
