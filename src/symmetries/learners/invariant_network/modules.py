@@ -28,13 +28,23 @@ def check_layers(module: nn.Module) -> None:
             raise invalid("module", expected, f"{name!r} without running statistics", remedy)
 
 
+@torch.no_grad()
 def reinitialise(module: nn.Module, seed: int) -> None:
-    """Draw initial weights anew, of all layers that can (that have ``reset_parameters``)."""
+    """Draw initial values anew, of all weights that are trained.
+
+    Layers with ``reset_parameters`` do it; other weights, such as those of attention and of layers
+    of one's own, get normal random numbers with the mean and standard deviation that they have.
+    """
     with seeded(seed):
         for part in module.modules():
+            own = [p for p in part.parameters(recurse=False) if p.requires_grad]
             reset = getattr(part, "reset_parameters", None)
-            if callable(reset):
+            if own and callable(reset):
                 reset()
+                continue
+            for value in own:
+                spread = value.std(correction=0) if value.numel() > 1 else 0.0
+                value.copy_(value.mean() + spread * torch.randn(value.shape).to(value))
 
 
 @torch.no_grad()
