@@ -7,6 +7,7 @@ from symmetries._utils.eval_mode import eval_mode
 from symmetries._validation.checks import invalid
 from symmetries._validation.placement import call_model
 from symmetries.learners.invariant_network.evidence import layer_of
+from symmetries.learners.invariant_network.jacobians import TORCH_ERRORS, not_differentiable
 from symmetries.training.step import seeded
 
 
@@ -56,7 +57,7 @@ def count_outputs(module: nn.Module, shape: tuple[int, int, int], likelihood: st
         outputs = call_model(module, trial, "images")
         alone = call_model(module, trial[:1], "images")
         with torch.enable_grad():
-            differentiable = getattr(module(trial), "requires_grad", True)
+            differentiable = _differentiable(module, trial)
     if not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != 2:
         got = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         raise invalid("module", "outputs (N, K) for images", got, "flatten what it returns")
@@ -75,3 +76,16 @@ def count_outputs(module: nn.Module, shape: tuple[int, int, int], likelihood: st
             remedy = "remove the softmax at its end"
             raise invalid("module", "logits", "probabilities, which sum to 1", remedy)
     return outputs.shape[1]
+
+
+def _differentiable(module: nn.Module, images: Tensor) -> bool:
+    """Whether the outputs depend on weights; raise an error if torch cannot differentiate them."""
+    outputs = module(images)
+    if not isinstance(outputs, Tensor) or not outputs.requires_grad:
+        return not isinstance(outputs, Tensor)  # other outputs are refused by their type
+    weights = [value for value in module.parameters() if value.requires_grad]
+    try:
+        torch.autograd.grad(outputs.sum(), weights, allow_unused=True)
+    except TORCH_ERRORS as error:
+        raise not_differentiable(error) from error
+    return True

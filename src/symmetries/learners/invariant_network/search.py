@@ -278,7 +278,7 @@ def line_search(values: Values, name: str, bound: float, points: int) -> WidthPr
     second = [value for value, _ in values([bound * i / last for i in again], 1)]
     noise, common = difference_noise(first, second), np.subtract(second, first).mean()
     for i, value in zip(again, second, strict=True):
-        found[i] = ((found[i][0] + value - common) / 2, found[i][1])
+        found[i] = (float(found[i][0] + value - common) / 2, found[i][1])
     evidence, further = ([found[i][part] for i in order] for part in (0, 1))
     return WidthProfile(
         name,
