@@ -182,21 +182,19 @@ class Candidates:
         return self._kept(f"held out {both.tolist()}", gain, run)
 
     def _left_out(self, width: Tensor, run: dict[str, Any]) -> Tensor:
-        """Log-likelihood of each training image (N,) by a network that was trained without it."""
+        """Log-likelihoods (N,) of training images by networks that were trained without them."""
         images, targets = self.data
-        fold = torch.arange(len(images)) % FOLDS
         generator = torch.Generator().manual_seed(self.learner.seed)
-        fold = fold[torch.randperm(len(images), generator=generator)].to(images.device)
-        found = torch.zeros(len(images))
-        for number in range(FOLDS):
-            seen, left = fold != number, fold == number
+        order = torch.randperm(len(images), generator=generator).to(images.device)
+        found = []
+        for left in order.tensor_split(min(FOLDS, len(images))):
+            seen = order[~torch.isin(order, left)]
             model = trained_at(self.learner, width, images[seen], targets[seen], run)
             with torch.no_grad():
-                outputs = model(images[left].to(model.device))
-                here = targets[left].to(model.device)
-                likely = log_likelihood(model.config.likelihood, outputs, here, model.noise)
-            found[left.cpu()] = likely.float().cpu()
-        return found
+                outputs, here = model(images[left].to(model.device)), targets[left].to(model.device)
+                kind = model.config.likelihood
+                found.append(log_likelihood(kind, outputs, here, model.noise).double())
+        return torch.cat(found)
 
     def _kept(self, key: str, compute: Callable[[], Tensor], run: dict[str, Any]) -> Value:
         """Return two numbers that are computed unless they are known, and keep them."""
