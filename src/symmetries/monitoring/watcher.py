@@ -14,7 +14,7 @@ from symmetries._validation.checks import check_images, check_number, check_whol
 from symmetries.data.background import background
 from symmetries.monitoring.eprocess import ExchangeabilityTest
 from symmetries.monitoring.moves import moves_of
-from symmetries.monitoring.naming import Change, Responses
+from symmetries.monitoring.naming import GRID, WAYS, Change, Responses
 from symmetries.monitoring.readers import ChangeReader
 from symmetries.training.checkpoint import load_state, rebuilding, write_state
 
@@ -178,8 +178,9 @@ def _check_fit(
     k, features = len(responses.moves), len(responses.centre)
     parts = (responses.centre, responses.covariance, responses.curves, latest)
     check_whole(responses.held_out, "held_out", 1, 2**53)
-    grid, seen = responses.curves.shape[1], min(KEPT, test.number)
-    sizes = [(features,), (features, features), (k, grid, features), (seen, features)]
+    seen = min(KEPT, test.number)
+    curves = (len(WAYS), k, GRID, features)
+    sizes = [(features,), (features, features), curves, (seen, features)]
     fits = [tuple(part.shape) for part in parts] == sizes and features >= k
     fits = fits and all(bool(part.isfinite().all()) for part in parts)
     fits = fits and test.counts.shape == (k, edges.shape[1] + 1) and len(edges) == k

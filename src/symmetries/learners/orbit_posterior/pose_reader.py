@@ -14,10 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.learners.orbit_posterior.blurring import blur
-from symmetries.learners.orbit_posterior.chart import STRETCHES, Coordinate
 from symmetries.data import ImageSet
 from symmetries.learners.base import run_options
+from symmetries.learners.orbit_posterior.blurring import blur
+from symmetries.learners.orbit_posterior.chart import STRETCHES, Coordinate
 from symmetries.learners.orbit_posterior.fitting import Fit, resident, shrunk
 from symmetries.learners.orbit_posterior.model import OrbitPosterior
 from symmetries.learners.orbit_posterior.rounds import device_of
