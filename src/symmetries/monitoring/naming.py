@@ -45,9 +45,9 @@ class Change:
     explained: float
 
 
-def grid_of(move: Move) -> Tensor:
-    """The shares (G,) of the largest amount at which the response to a change is measured."""
-    return torch.linspace(move.least, 1, GRID)
+def grid_of(move: Move, size: int) -> Tensor:
+    """Shares (G,) of the largest amount, at which what a change does is measured."""
+    return torch.linspace(move.least, 1, size)
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Responses:
             features = reader.features(x)
             for way in WAYS:
                 for k, move in enumerate(moves):
-                    for share in grid_of(move):
+                    for share in grid_of(move, GRID):
                         shares = torch.zeros(len(x), len(moves))
                         shares[:, k] = share
                         changed = apply(x, shares, moves, reader.fill, *way)
@@ -210,7 +210,7 @@ def _finer(curve: Tensor, move: Move, factor: int = 16) -> tuple[Parts, Tensor]:
     even = (curve + curve.flip(0)) / 2 if move.least < 0 else torch.zeros_like(curve)
     size = factor * (len(curve) - 1) + 1
     parts = [_interpolated(part.T[None], size)[0].T for part in (curve - even, even)]
-    return (parts[0], parts[1]), _interpolated(grid_of(move)[None, None], size)[0, 0]
+    return (parts[0], parts[1]), _interpolated(grid_of(move, len(curve))[None, None], size)[0, 0]
 
 
 def _interpolated(values: Tensor, size: int) -> Tensor:
