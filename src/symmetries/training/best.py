@@ -9,8 +9,7 @@ from torch import Tensor, nn
 
 from symmetries.training.checkpoint import has_state, load_state, remove_state, save_model
 from symmetries.training.config import TrainConfig
-from symmetries.training.schedule import due
-from symmetries.training.step import Step
+from symmetries.training.step import Step, due
 
 LOOKS = 20  # over a training
 BATCH = 512
