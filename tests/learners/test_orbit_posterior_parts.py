@@ -386,7 +386,10 @@ def test_pictures_that_differ_are_noticed():
     assert wider_pictures(found, 0, line, every) == pytest.approx(math.radians(90), rel=0.05)
     sharp = replace(sets, needed=torch.where(told, 0.2 * sets.needed, sets.needed))
     still = calibrated(replace(found, sets=[sharp]), [line], every)
-    assert float(still.reading[0].widths()[300:].max()) < math.radians(60)  # no longer what it was
+    assert torch.equal(still.reading[0].mass[300:], both.mass[300:])  # of pictures not told
+    assert not torch.allclose(still.reading[0].mass[:300], both.mass[:300])
+    everywhere = recalibrated(both, sharp[told].needed)
+    assert float(everywhere.widths()[300:].max()) < math.radians(60)  # what it would have been
     assert wider_pictures(still, 0, line, every) == pytest.approx(math.radians(90), rel=0.05)
     flat = Densities(both.coordinate, torch.where(told[:, None], both.mass, 1 / 72))
     assert wider_pictures(replace(found, choosing=[flat]), 0, line, every) is None

@@ -104,9 +104,18 @@ def headlines(
 
 
 def calibrated(found: Crossed, lines: list[Headline], usable: Tensor) -> Crossed:
-    """The same with densities that are calibrated on the pictures whose pose can be told."""
-    triples = zip(found.reading, found.sets, lines, strict=True)
-    reading = [recalibrated(d, sets[usable][line.told].needed) for d, sets, line in triples]
+    """The same with densities of told pictures that are calibrated on these.
+
+    Others stay as they were read: calibrated on pictures that stay still, densities of pictures
+    that turn would fall into parts.
+    """
+    reading = []
+    for density, sets, line in zip(found.reading, found.sets, lines, strict=True):
+        told = torch.zeros(len(density.mass), dtype=torch.bool)
+        told[usable] = line.told
+        right = recalibrated(density, sets[told].needed)
+        mass = torch.where(told[:, None], right.mass, density.mass)
+        reading.append(replace(right, mass=mass))
     return replace(found, reading=reading)
 
 
@@ -126,8 +135,7 @@ def wider_pictures(found: Crossed, j: int, line: Headline, usable: Tensor) -> fl
     """Width of the pictures that clearly vary more than the told ones, where these are many.
 
     A class may turn while another does not. Pictures whose pose cannot be told have wide densities,
-    too, but these are nearly uniform or fall into separate parts. Densities count as they were
-    read: calibrated on told pictures that stay still, those of others would fall into parts.
+    too, but these are nearly uniform or fall into separate parts.
 
     Args:
         found: of all pictures.
