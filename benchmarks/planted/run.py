@@ -13,6 +13,7 @@ end by then, or soon after Ctrl-C, and leave cells that they have not fitted to 
 
 import argparse
 import multiprocessing
+import os
 import random
 import signal
 import time
@@ -33,7 +34,8 @@ from benchmarks.planted.reading import read
 from benchmarks.planted.records import Results, Row
 
 from symmetries.data import ImageSet
-from symmetries.training.pruning import pruning_hook
+from symmetries.training.fabric import fabric_class
+from symmetries.training.log import pruning_hook
 from symmetries.training.side_by_side import sleep_while_waiting
 
 RESULTS = Path(__file__).with_name("results")
@@ -48,12 +50,14 @@ def main() -> None:
     parser.add_argument("--cells", default=["small"], nargs="+", help=sets)
     parser.add_argument("--without", type=Path, help="a file whose cells are left out")
     parser.add_argument("--most", type=int, help="cells of each set, the first of a random order")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--device", help="default: cuda where there is a GPU, else cpu")
     parser.add_argument("--budget", type=float, default=float("inf"), help="seconds")
     parser.add_argument("--workers", type=int, default=1, help="processes, of one thread each")
     parser.add_argument("--out", type=Path, help="default: results/METHOD-DEVICE.json")
     parser.add_argument("--data", help="folder of data files; else $SYMMETRIES_DATA")
     options = parser.parse_args()
+    os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # asks without using the GPU
+    options.device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
     out = options.out or RESULTS / f"{options.method}-{options.device}.json"
     cells, digest = chosen(options.cells, options.most)
     if options.without:
@@ -86,14 +90,15 @@ def chosen(sets: Sequence[str], most: int | None = None) -> tuple[list[dict[str,
 
 def begin(name: str, digest: str, out: Path, device: str) -> Results:
     """The results so far, with an entry for this run."""
+    known = _environment(device)
     if not out.exists():
-        return Results(method=name, design=digest, runs=(environment(device),))
+        return Results(method=name, design=digest, runs=(known,))
     so_far = Results.load(out)
     for field, expected in (("method", name), ("design", digest)):
         if getattr(so_far, field) != expected:
             got = getattr(so_far, field)
             raise ValueError(f"{out}: {field}: expected {expected}, got {got}; use another --out")
-    return replace(so_far, runs=(*so_far.runs, environment(device)))
+    return replace(so_far, runs=(*so_far.runs, known))
 
 
 def run(
@@ -148,7 +153,7 @@ def _side_by_side(jobs: list[Job], budget: float, workers: int) -> Iterator[Row]
     All processes end by themselves within the budget: one that is killed while it computes on a
     shared GPU takes the others with it.
     """
-    context = multiprocessing.get_context("spawn")
+    context = _context(jobs[0][2] if jobs else "cpu")
     end = context.Value("d", time.time() + budget)
     left = 0
 
@@ -168,6 +173,23 @@ def _side_by_side(jobs: list[Job], budget: float, workers: int) -> Iterator[Row]
         signal.signal(signal.SIGINT, before)
     if left:
         print(f"the time is over: {left} cells are left")
+
+
+def _environment(device: str) -> dict[str, Any]:
+    """Of this run; asked by another process, as this one must not use a GPU before it forks."""
+    if device == "cpu":
+        return environment(device)
+    with _context(device).Pool(1) as pool:
+        found: dict[str, Any] = pool.apply(environment, (device,))
+    return found
+
+
+def _context(device: str) -> Any:  # noqa: ANN401 - one of the contexts of multiprocessing
+    """How processes begin: forks share what was imported, which takes a minute elsewhere."""
+    if device == "cpu":
+        return multiprocessing.get_context("spawn")
+    fabric_class()
+    return multiprocessing.get_context("fork")
 
 
 _end: Any = None  # when this process has to end: a number that all processes share

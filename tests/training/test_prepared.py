@@ -6,6 +6,7 @@ from torch import nn
 
 from symmetries.training import Step, TrainConfig, train
 from symmetries.training.batches import Prepared
+from symmetries.training.best import BestWeights
 from symmetries.training.source import make_batches
 
 CPU = torch.device("cpu")
@@ -114,3 +115,26 @@ def test_steps_that_are_one_graph_learn_what_single_steps_do(monkeypatch, steps)
     blocks = 30 // steps * steps
     assert seen == [*range(steps - 1, blocks, steps), *range(blocks, 30)]
     assert history.step == {1: [1, 10, 20, 30], 4: [4, 12, 20, 30], 8: [8, 16, 24, 30]}[steps]
+
+
+def test_held_out_examples_are_prepared_once_for_all_looks():
+    x = torch.randn(700, 2, generator=torch.Generator().manual_seed(1))
+    calls = []
+
+    def prepare(batch, numbers):
+        calls.append(len(batch[0]))
+        return shifted(batch, numbers)
+
+    def loss(model, batch, step):
+        seen, u = batch if len(batch) > 1 else shifted(batch, step)
+        return {"loss": (model(seen) - u).square().mean()}
+
+    model, config = nn.Linear(2, 2), TrainConfig(10, 8, device="cpu", progress=False)
+    once = BestWeights(model, x, loss, config, prepare=prepare)
+    every = BestWeights(model, x, loss, config)
+    first = once.look(CPU)
+    assert first == every.look(CPU)
+    with torch.no_grad():
+        model.weight.mul_(2)
+    assert once.look(CPU) == every.look(CPU) != first
+    assert calls == [512, 188]

@@ -18,7 +18,7 @@ from symmetries.data import background
 from symmetries.groups import parse_group
 from symmetries.groups.finite import FiniteGroup
 from symmetries.groups.product import Product
-from symmetries.training.pruning import call_hooks
+from symmetries.training.log import call_hooks
 
 STEPS = 1500
 BATCH = 128

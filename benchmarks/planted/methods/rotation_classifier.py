@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy
 from symmetries.actions import ImageAction
 from symmetries.data import background
 from symmetries.groups import parse_group
-from symmetries.training.pruning import call_hooks
+from symmetries.training.log import call_hooks
 
 CLASSES = 36
 STEPS = 1500

@@ -12,8 +12,8 @@ import torch
 
 from symmetries.training.batches import Batch
 from symmetries.training.config import TrainConfig
-from symmetries.training.prepared import PreparedBatches, SeveralNumbers
-from symmetries.training.schedule import lr_factor
+from symmetries.training.optim import lr_factor
+from symmetries.training.source import PreparedBatches, SeveralNumbers
 from symmetries.training.step import Step
 from symmetries.training.update import Metrics, Update
 

@@ -61,6 +61,16 @@ def _seed_layers(device: torch.device, seed: int) -> None:
         torch.mps.manual_seed(seed)
 
 
+def due(before: int, done: int, every: int) -> bool:
+    """Whether a multiple of ``every`` was reached after ``before`` steps, with ``done`` of them.
+
+    Example:
+        >>> due(9, 10, 5), due(10, 11, 5), due(8, 16, 10)
+        (True, False, True)
+    """
+    return done // every > before // every
+
+
 class HostReadError(RuntimeError):
     """Python code read the step's number during the trial capture of a CUDA graph."""
 
