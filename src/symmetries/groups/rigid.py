@@ -139,7 +139,7 @@ def rigid_matrix(eta: Tensor) -> Tensor:
 
 
 def rigid_vector(rotation: Tensor, shift: Tensor) -> Tensor:
-    """The logarithm (..., 6) of a rotation (..., 3, 3) and a shift (..., 3) behind it."""
+    """The logarithm (..., 6) of a rotation (..., 3, 3) followed by a shift (..., 3)."""
     turn = rotation_vector(rotation)
     s = turn.square().sum(-1)[..., None, None]
     k = cross_matrix(turn)
