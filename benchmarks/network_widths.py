@@ -241,7 +241,7 @@ def schedule(seeds: int, searches: int, first: int) -> list[tuple[str, float]]:
     for number in range(max(seeds, searches)):
         parts += [("grid", number)] if number < seeds else []
         parts += [("search", first + number)] if number < searches else []
-    return parts + [("gradients", start) for start in STARTS if searches]
+    return parts + [("gradients", start) for start in STARTS if seeds and searches]
 
 
 def join(name: str, close: float) -> None:

@@ -65,7 +65,7 @@ def build_learner(
 
 
 def network_invariance(model: InvariantNetwork) -> list[Invariance]:
-    """Return the half-widths; with intervals, and whether they can be told, if searched."""
+    """Return the half-widths that are used; with what the search told about them, if any."""
     side = max(model.shape[1:])
     profiles = {profile.name: profile for profile in model.profiles}
     found = []
@@ -73,16 +73,12 @@ def network_invariance(model: InvariantNetwork) -> list[Invariance]:
     for parameter, width in zip(model.group.parameters, widths, strict=True):
         shown, unit = parameter.display(min(width, parameter.bound), side)
         profile = profiles.get(parameter.name)
-        interval = None
+        known: dict[str, Any] = {}
         if profile is not None:
             low, high = (parameter.display(end, side)[0] for end in profile.interval)
-            interval = (low, high)
-        told = profile is None or profile.told
-        found.append(
-            Invariance(
-                name=parameter.name, unit=unit, half_width=shown, interval=interval, told=told
-            )
-        )
+            gain = None if profile.told else (profile.gain, profile.gain_error)
+            known = {"interval": (low, high), "told": profile.told, "gain": gain}
+        found.append(Invariance(name=parameter.name, unit=unit, half_width=shown, **known))
     return found
 
 
