@@ -45,10 +45,7 @@ class SE3(ClosedMatrixGroup):
         """Shifts along x, y and z, rotations about x, y and z."""
         return (*SHIFTS, *ANGLES)
 
-    @property
-    def coordinates(self) -> int | None:
-        """3."""
-        return 3
+    coordinates = 3
 
     def exp(self, eta: Tensor) -> Tensor:
         """Return the matrices (..., 4, 4) of eta (..., 6)."""
@@ -85,15 +82,9 @@ class E3(ClosedMatrixGroup):
         """Shifts, rotations and the inversion."""
         return (*SHIFTS, *ANGLES, INVERSION)
 
-    @property
-    def coordinates(self) -> int | None:
-        """3."""
-        return 3
+    coordinates = 3
 
-    @property
-    def negation_inverts(self) -> bool:
-        """False: an inversion and a shift do not commute."""
-        return False
+    negation_inverts = False  # an inversion and a shift do not commute
 
     def exp(self, eta: Tensor) -> Tensor:
         """Return the matrices (..., 4, 4) of eta (..., 7)."""
