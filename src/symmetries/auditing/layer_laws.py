@@ -12,8 +12,8 @@ from torch import Tensor
 from symmetries._validation.placement import exact_products
 from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
-from symmetries.actions.items import PermutationAction, SequenceAction
 from symmetries.actions.nodes import NodeAction, linear_part
+from symmetries.actions.permute import PermutationAction, SequenceAction
 from symmetries.actions.points import PointAction
 from symmetries.actions.signals import SignalAction
 from symmetries.actions.volumes import VolumeAction
