@@ -131,7 +131,7 @@ def _hooked(
         _module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         call = next(coming, None)
-        values: dict[int | str, Any] = {**dict(enumerate(inputs)), **named}
+        values: dict[Any, Any] = {**dict(enumerate(inputs)), **named}
         if before is not None and call is not None:
             values |= {key: before(act, values[key]) for key, act in call.inputs.items()}
         return tuple(values[i] for i in range(len(inputs))), {key: values[key] for key in named}
@@ -191,7 +191,7 @@ def _recorded(model: nn.Module, modules: Mapping[str, nn.Module], x: Tensor) -> 
 
     def enter(name: str) -> Callable[..., None]:
         def hook(_module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
-            values: dict[int | str, Any] = {**dict(enumerate(inputs)), **named}
+            values: dict[Any, Any] = {**dict(enumerate(inputs)), **named}
             data = {
                 key: one.clone()
                 for key, one in values.items()

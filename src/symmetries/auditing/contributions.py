@@ -267,7 +267,7 @@ def with_contributions(
     """
     if any(row.law == "regular" for row in rows):
         return rows
-    found = {
+    found: dict[str, dict[str, Any]] = {
         name: {"added": added, "added_alone": alone}
         for name, (added, alone) in layer_contributions(model, x, group, **options).items()
     }
