@@ -24,6 +24,7 @@ from symmetries.auditing.elements import Moves, half_widths, make_moves, resolve
 from symmetries.auditing.layer_laws import Act, undo
 from symmetries.auditing.lie import is_smooth, one_parameter
 from symmetries.auditing.models import model_device, untouched
+from symmetries.auditing.onnx_graph import OnnxGraph
 from symmetries.groups.base import Group
 from symmetries.results.audits import OWN_OPERATIONS, LayerError
 
@@ -142,7 +143,7 @@ class _Network:
             return False
         if not inside:
             return bool(name)
-        if type(self.modules[name]).forward is nn.Sequential.forward:
+        if type(self.modules[name]).forward in (nn.Sequential.forward, OnnxGraph.forward):
             return False  # nothing but its children
         every = [calls, *(self.calls[child] for child in inside)]
         return all(own is not None and all(c and c.alone for c in own) for own in every)

@@ -185,7 +185,9 @@ def _layer_sections(result: AuditResult) -> list[Section]:
     measured = [one for one in result.layers if one.error is not None or one.added is not None]
     if not measured:
         return []
-    ranked = sorted(measured, key=lambda layer: (_beyond(layer), layer.added or 0.0), reverse=True)
+    ranked = sorted(
+        measured, key=lambda layer: (layer.added_beyond, layer.added or 0.0), reverse=True
+    )
     header = ["layer", "output", "law", "adds", "resampling adds", "error", "resampling alone"]
     rows = [_layer_row(layer) for layer in ranked[:MOST_ROWS]]
     kept = [c for c in range(len(header) + 1) if any(row[c] for row in rows)]
@@ -221,16 +223,9 @@ def _block_rows(layers: Sequence[LayerError]) -> list[tuple[str, str, str]]:
     for layer in layers:
         if layer.added is not None:
             block = layer.name if layer.law == OWN_OPERATIONS else layer.name.rpartition(".")[0]
-            sums.setdefault(block or layer.name or WHOLE, []).append(_beyond(layer))
+            sums.setdefault(block or layer.name or WHOLE, []).append(layer.added_beyond)
     ranked = sorted(sums.items(), key=lambda item: -sum(item[1]))
     return [(name, str(len(own)), f"{max(sum(own), 0.0) ** 0.5:.2g}") for name, own in ranked]
-
-
-def _beyond(layer: LayerError) -> float:
-    """What a layer adds beyond resampling; 0 where that was not measured, which keeps the order."""
-    if layer.added is None:
-        return 0.0
-    return layer.added**2 - (layer.added_alone or 0.0) ** 2
 
 
 def _layer_row(layer: LayerError) -> list[str]:

@@ -128,6 +128,11 @@ class LayerError(Record):
     added: float | None = None
     added_alone: float | None = None
 
+    @property
+    def added_beyond(self) -> float:
+        """Square of what it adds beyond resampling, which ranks layers; 0 if not measured."""
+        return (self.added or 0.0) ** 2 - (self.added_alone or 0.0) ** 2
+
 
 class LieDerivative(Record):
     """Local equivariance error: how fast an output breaks as a parameter leaves 0.
