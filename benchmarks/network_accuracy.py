@@ -126,7 +126,7 @@ class Comparison:
             "told": profile.told,
             "settled": profile.settled,
             "noise": profile.noise,
-            "gain": [profile.gain, profile.gain_error],
+            "gain": [profile.gain, profile.gain_error, profile.gain_right],
             "effective parameters": float(model.effective_parameters),
         }
 
