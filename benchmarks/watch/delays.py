@@ -6,8 +6,8 @@ false alarm, ``--ert``. Theirs (LSDD and MMD on pixels, and on 16 principal comp
 simulation, in windows of 25 pictures. Ours sums the evidence of all times at which the change may
 have begun (Shiryaev and Roberts): with K scores, an alarm at 2 K ert has at least that expectation,
 whatever the pictures are. ``watch`` itself is stricter: it has no false alarm at all in 99 % of
-streams, however long; its delay is shown, too. Streams change after 200 pictures; delays below 1 are
-false alarms.
+streams, however long; its delay is shown, too. Streams change after 200 pictures; delays below 1
+are false alarms.
 """
 
 import argparse

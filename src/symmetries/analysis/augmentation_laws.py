@@ -80,12 +80,13 @@ def draw(laws: list[Law], classes: Tensor, generator: torch.Generator) -> Tensor
     unit = torch.rand(len(classes), PARAMETERS + 1, generator=generator)
     both = 2 * unit - 1
     size = 1 / zoom + unit[:, 3] * (zoom - 1 / zoom)
-    parts = (both[:, 0] * torch.deg2rad(turn), both[:, 1] * shift, both[:, 2] * shift, size)
-    parts = (*parts, (unit[:, 4] < flip).float())
+    motion = (both[:, 0] * torch.deg2rad(turn), both[:, 1] * shift, both[:, 2] * shift, size)
+    flips = (unit[:, 4] < flip).float()
     share = SMALLEST + unit[:, 7] * (erase - SMALLEST)
     side = torch.where((erase > 0) & (unit[:, 10] < 0.5), share.clamp_min(0).sqrt(), 0.0)
     lit = (1 + both[:, 5] * light, 1 + both[:, 6] * light)
-    return torch.stack((*parts, *lit, side, unit[:, 8] * (1 - side), unit[:, 9] * (1 - side)), -1)
+    place = (unit[:, 8] * (1 - side), unit[:, 9] * (1 - side))
+    return torch.stack((*motion, flips, *lit, side, *place), -1)
 
 
 def fixed(name: str, amount: float, count: int = 1) -> Tensor:
@@ -115,14 +116,14 @@ def moved(x: Tensor, parameters: Tensor, fill: float | None) -> Tensor:
     """
     height, width = x.shape[-2:]
     side = max(height, width)
-    turn, across, up, size, flip, bright, contrast, *square = parameters.to(x).unbind(-1)
+    turn, across, up, size, flip, bright, contrast = parameters[:, :7].to(x).unbind(-1)
     c, s, mirror = size * torch.cos(turn), size * torch.sin(turn), 1 - 2 * flip
     zero, one = torch.zeros_like(c), torch.ones_like(c)
     rows = (c * mirror, -s, 2 * across * width / side, s * mirror, c, 2 * up * height / side)
     matrix = torch.stack((*rows, zero, zero, one), -1).unflatten(-1, (3, 3))
     padding: Padding = "reflect" if fill is None else "constant"
     y = warp(x, affine_inverse(matrix)[:, :2], padding=padding, fill=fill or 0.0)
-    return _erased(_lit(y, bright, contrast), *square, fill or 0.0)
+    return _erased(_lit(y, bright, contrast), parameters[:, 7:].to(x), fill or 0.0)
 
 
 def _lit(x: Tensor, bright: Tensor, contrast: Tensor) -> Tensor:
@@ -140,8 +141,9 @@ def _lit(x: Tensor, bright: Tensor, contrast: Tensor) -> Tensor:
     return torch.where((factors == 1).all(1)[:, None, None, None], x, y)
 
 
-def _erased(x: Tensor, share: Tensor, left: Tensor, top: Tensor, fill: float) -> Tensor:
-    """Pictures without squares whose side and place are shares (N,) of the sides."""
+def _erased(x: Tensor, squares: Tensor, fill: float) -> Tensor:
+    """Pictures without squares (N, 3): side, left and upper edge as shares of the sides."""
+    share, left, top = squares.unbind(-1)
     inside = []
     for first, length in ((top, x.shape[-2]), (left, x.shape[-1])):
         middle = (torch.arange(length, device=x.device) + 0.5) / length
