@@ -216,6 +216,29 @@ def test_kornia_moves_as_we_do_by_its_own_parameters():
     torch.testing.assert_close(found, moved(x, rows, 0.0), atol=0.03, rtol=0)
 
 
+def test_kornia_lights_and_erases_as_we_do_by_its_own_parameters():
+    pytest.importorskip("kornia")
+    torch.manual_seed(0)
+    light, erase = executed("kornia", fill=0.25)["others"][2:]
+    x = picture().repeat(16, 1, 1, 1)
+    found, drawn = light(x), light._params
+    factors = {0: ("brightness_factor", 5), 1: ("contrast_factor", 6)}
+    expected = x
+    for step in (part for part in drawn["order"].tolist() if part in factors):
+        rows = fixed("zoom", 1.0, 16)
+        rows[:, factors[step][1]] = drawn[factors[step][0]]
+        expected = moved(expected, rows, 0.0)
+    assert float((drawn["brightness_factor"] - 1).abs().max()) > 0.1
+    torch.testing.assert_close(found, expected, atol=2e-3, rtol=0)
+    found, drawn = erase(x), erase._params
+    chosen = drawn["batch_prob"].bool()
+    rows = fixed("zoom", 1.0, 16)
+    for place, name in ((7, "widths"), (8, "xs"), (9, "ys")):
+        rows[chosen, place] = drawn[name].float()[chosen] / 24
+    assert 0 < int(chosen.sum()) < 16
+    torch.testing.assert_close(found, moved(x, rows, 0.25), atol=1e-5, rtol=0)
+
+
 def test_torchvision_moves_as_we_do_by_its_own_parameters():
     pytest.importorskip("torchvision")
     torch.manual_seed(0)
