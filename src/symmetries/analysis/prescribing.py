@@ -67,7 +67,7 @@ def prescribe(
         model: whose accuracy along the prescribed moves is reported, see :func:`symmetries.audit`.
         discovered: a result of :func:`symmetries.discover` on the data, or its symmetries.json: how
             far moves occur is tried, too.
-        preset: "quick" (convolutional networks, 500 steps) or "default" (residual ones, 800); None
+        preset: "quick" (convolutional networks) or "default" (residual ones), 800 steps each; None
             is "quick" on a CPU.
         fill: background value from 0 to 1; None looks for it at the borders.
         trust: load a model's file that can run code.

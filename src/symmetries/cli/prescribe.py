@@ -36,7 +36,7 @@ def prescribe(
         str | None,
         typer.Option(
             "--preset",
-            help="quick (convolutional networks, 500 steps) or default (residual ones, 800). If it "
+            help="quick (convolutional networks) or default (residual ones), 800 steps each. If it "
             "is not given, default on a GPU and quick on a CPU.",
             show_default=False,
         ),
