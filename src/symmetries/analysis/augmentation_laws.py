@@ -187,7 +187,8 @@ Code = tuple[list[str], str]
 
 def _ours(law: Law, fill: float | None, size: tuple[int, int]) -> Code:
     head = ["from symmetries.analysis.augmentation_laws import Augmentation, Law"]
-    return head, f"Augmentation({law!r}, fill={_number(fill)})"
+    amounts = ", ".join(f"{name}={amount:.6g}" for name, amount in law.moves().items())
+    return head, f"Augmentation(Law({amounts}), fill={_number(fill)})"
 
 
 def _torchvision(law: Law, fill: float | None, size: tuple[int, int]) -> Code:
