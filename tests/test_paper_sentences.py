@@ -260,6 +260,29 @@ def test_best_relaxation():
     has("relaxed-equivariance", f"2 is better by {gain:.1f} points of the plain network")
 
 
+def test_no_transformation_on_cifar():
+    batches = results("invariant-weights")["tables"]["table3-none"]
+    runs = {b["tag"]: b["runs"] for b in batches if b["seed"] == 0}
+    paper = json.loads((PAPERS / "invariant-weights" / "expected.json").read_text())["table3"]
+    assert [r["set"] for r in runs["ours"]] == paper["sets"]
+
+    def change(tag, key):
+        return [b[key] - a[key] for a, b in zip(runs["ours"], runs[tag], strict=True)]
+
+    gains = change("filters blurred", "accuracy")
+    said = zip(paper["rows"]["none"]["accuracy"], runs["filters blurred"], strict=True)
+    left = [theirs - run["accuracy"] for theirs, run in said]
+    bound = change("30,000 steps", "elbo")
+    lost = [-value for value in change("30,000 steps", "accuracy")]
+    has(
+        "invariant-weights",
+        "gain {:.1f}, {:.1f}, {:.1f} and {:.1f} points".format(*gains),
+        "leave {:.1f}, {:.1f}, {:.1f} and {:.1f} to the paper".format(*left),
+        f"rises by {min(bound):.2f} to {max(bound):.2f} nats",
+        f"falls by {min(lost):.1f} to {max(lost):.1f} points",
+    )
+
+
 def test_bounds_of_relu_networks():
     tables = results("invariant-weights")["tables"]
     paper = json.loads((PAPERS / "invariant-weights" / "expected.json").read_text())["table7"]
