@@ -245,6 +245,12 @@ def untransformed() -> Iterator[Job]:
     paper = replace(ours, scale=1.0, learn_prior=False)
     ways: dict[str, tuple[Stochastic, dict[str, Any]]] = {
         "ours": (ours, {}),
+        "a start of 0.01 instead of 0.05": (replace(ours, scale=0.01), {}),
+        "a start of 0.002": (replace(ours, scale=0.002), {}),
+        "a point estimate": (replace(ours, posterior="point"), {}),
+        "a start of 0.002, a third of the steps": (
+            replace(ours, scale=0.002, steps=SHORT["3"] // 3), {},
+        ),
         "filters blurred": (ours, blurred),
         "images in [0, 1]": (ours, scaled),
         "the paper's start": (replace(ours, scale=1.0), {}),
