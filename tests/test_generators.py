@@ -1,5 +1,7 @@
 """``symmetries.generators``: tables, models, trajectories; results, pages and the learned group."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -379,6 +381,45 @@ def test_powers_are_not_taken_where_y_explains_itself():
     found = symmetries.generators(x, 1 + x[:, 0] ** 4 + x[:, 1:].square().sum(1))
     assert found.source == "polynomial of degree 5"
     assert found.name == "so(2)"
+
+
+def test_answers_that_rest_on_few_rows_are_warned_about():
+    tails = points(1000, 2) / points(1000, 1, seed=3).abs()
+    with pytest.warns(UserWarning, match="rows that carry least, a defect is"):
+        found = symmetries.generators(tails, tails[:, 0] ** 3 + tails[:, 1])
+    assert found.name == "translations in x2"  # where the cube is large, and it is warned about
+    assert len(found.warnings) == 1
+    exact = symmetries.generators(tails, model=lambda x: x.square().sum(1), fields="linear")
+    assert (exact.name, exact.warnings) == ("so(2)", ())
+
+
+@pytest.mark.parametrize("stretch", [1, 1000])
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("so(3)", lambda z: z.square().sum(1)),
+        ("so(1,2)", lambda z: z[:, 0] ** 2 - z[:, 1:].square().sum(1)),
+        ("so(2)", lambda z: z[:, :2].square().sum(1) + z[:, 2] ** 3),
+        ("so(1,1)", lambda z: z[:, 0] * z[:, 1] + z[:, 2] ** 3),
+    ],
+)
+def test_names_hold_in_stretched_and_turned_coordinates(name, function, stretch):
+    turns = [torch.linalg.qr(points(3, 3, seed=s)).Q for s in (5, 6)]
+    basis = turns[0] @ torch.tensor([1.0, stretch**0.5, stretch]).double().diag() @ turns[1]
+    z = points(800, 3)
+    y = function(z)
+    y = y + 0.01 * y.std() * points(800, 1, seed=7)[:, 0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # columns nearly depend on each other
+        assert symmetries.generators(z @ basis.T, y, epsilon=0.05).name == name
+
+
+def test_positive_outputs_of_few_rows_are_fitted():
+    x = points(100, 2)
+    found = symmetries.generators(x, x.square().sum(1))
+    assert found.fit is not None
+    with pytest.raises(ValueError, match="at least 48 rows to fit a function, got 40"):
+        symmetries.generators(x[:40], x[:40].square().sum(1))
 
 
 def test_a_row_far_away_is_warned_about():

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from benchmarks.generators.records import Clock, record
+from benchmarks.generators.records import Clock, parallel, record
 from torch import Tensor, nn
 
 import symmetries
@@ -97,6 +97,14 @@ def test_loss(train: Tensor, test: Tensor, matrix: Tensor | None, seed: int, epo
         return float((network(held.flatten(1)) - after.flatten(1)).square().mean())
 
 
+def one_training(
+    name: str, train: Tensor, test: Tensor, matrix: Tensor | None, seed: int, epochs: int
+) -> dict[str, object]:
+    """One network, trained on windows that one generator moves."""
+    loss = test_loss(train, test, matrix, seed, epochs)
+    return {"generator": name, "seed": seed, "test loss": loss}
+
+
 class Turn:
     """exp(t G) of many t, from the eigenvectors of one generator G."""
 
@@ -155,6 +163,7 @@ def main() -> None:
     parser.add_argument("--cases", nargs="+", help="first words of those to train for")
     parser.add_argument("--epochs", type=int, default=EPOCHS)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--workers", type=int, default=1)
     given = parser.parse_args()
     torch.set_num_threads(1)
     generator = torch.Generator().manual_seed(0)
@@ -178,14 +187,17 @@ def main() -> None:
         order = [0, 1, 4, 5, 2, 3, 6, 7]  # LieGAN's coordinates are body by body
         theirs = torch.from_numpy(np.load(given.peer)).double()
         cases["LieGAN's generator"] = theirs[order][:, order]
-    rows = []
     chosen = tuple(given.cases or cases)
     cases = {name: matrix for name, matrix in cases.items() if name.startswith(chosen)}
-    for name, matrix in cases.items():
-        for seed in range(given.seeds):
-            loss = test_loss(train, test, matrix, seed, given.epochs)
-            rows.append({"generator": name, "seed": seed, "test loss": loss})
-            print(rows[-1], flush=True)
+    trainings = [
+        (name, train, test, matrix, seed, given.epochs)
+        for name, matrix in cases.items()
+        for seed in range(given.seeds)
+    ]
+    rows = []
+    for row in parallel(one_training, trainings, given.workers, chunk=1):
+        rows.append(row)
+        print(row, flush=True)
     summary: dict[str, object] = {
         "answer": found.answer,
         "largest defect and upper limit": [

@@ -78,6 +78,29 @@ def unitary(n):
     )
 
 
+def units(n, *entries):
+    """Matrices with a single 1 each."""
+    found = torch.zeros(len(entries), n, n, dtype=torch.float64)
+    for row, (i, j) in enumerate(entries):
+        found[row, i, j] = 1
+    return found
+
+
+def complex_matrices(n):
+    """gl(n, C) as real matrices of twice the size."""
+    turn = torch.kron(orthogonal(1, 1)[0], torch.eye(n, dtype=torch.float64))
+    real = torch.stack([torch.block_diag(one, one) for one in everything(n)])
+    return torch.cat((real, turn @ real))
+
+
+def symmetric_squares():
+    """so(3) on the five traceless symmetric matrices of three coordinates."""
+    forms = torch.stack([(part + part.T) / 2 for part in traceless(3)])
+    basis = torch.linalg.svd(forms.flatten(1))[2][:5].reshape(5, 3, 3)
+    moved = [turn @ basis - basis @ turn for turn in orthogonal(1, 1, 1)]
+    return torch.stack([torch.einsum("iab,jab->ij", basis, part) for part in moved])
+
+
 NONE = torch.zeros(0, 2, 2, dtype=torch.float64)
 IDENTITY = torch.eye(2, dtype=torch.float64)[None]
 SHEAR = torch.tensor([[[0.0, 1.0], [0.0, 0.0]]], dtype=torch.float64)
@@ -108,6 +131,12 @@ NAMED = [
     (affine(blocks(orthogonal(1, 1, 1), orthogonal(1, 1))), "so(3) + so(2)"),
     (affine(unitary(3)), "su(3)"),
     (affine(unitary(2)), "so(3)"),
+    (affine(complex_matrices(2)), "so(1,3) + scaling + so(2)"),
+    (affine(blocks(*[orthogonal(1, 1, 1)] * 4)), "so(3) + so(3) + so(3) + so(3)"),
+    (affine(units(3, (0, 1), (1, 2), (0, 2))), "heisenberg(3)"),
+    # as many as gl(2) has, with images of two dimensions
+    (affine(units(3, (0, 0), (0, 1), (0, 2), (1, 2))), "a solvable algebra of dimension 4"),
+    (affine(symmetric_squares(), *range(5)), "so(3) x translations"),
     (
         affine(torch.cat((SHEAR, torch.diag(torch.tensor([1.0, -1.0]))[None].double()))),
         "a solvable algebra of dimension 2",

@@ -11,11 +11,14 @@ from symmetries.lie.bases import (
     simple_basis,
     thresholded,
 )
-from symmetries.lie.certificates import Certificates, each_level
+from symmetries.lie.certificates import AT_ONCE, Certificates, each_level
 from symmetries.lie.frames import ShownFrame
+from symmetries.lie.intervals import TINY
 from symmetries.lie.names import AlgebraName, name_algebra
 from symmetries.lie.search import DEGREES, Search
 from symmetries.results.generators import FieldGenerator
+
+FEW = 0.02  # part of the rows
 
 
 def certified_basis(
@@ -33,7 +36,8 @@ def certified_basis(
     else:
         inner, basis = _simplest(found, answers, frame, epsilon, level)
         matrices = frame.outward(inner)
-        name = name_algebra(_pure_translations(found, frame, inner), frame.names)
+        unit = frame.of(found.chart.single or found.chart)
+        name = name_algebra(_pure_translations(found, frame, inner), frame.names, unit)
     each = 1 - (1 - level) / 2 / max(1, len(theta))
     shown = []
     intervals = answers.judge(list(basis[:, None]), each) if answers.judge else answers.worst
@@ -52,6 +56,30 @@ def certified_basis(
             )
         )
     return matrices, tuple(shown), name
+
+
+def rests_on_few(found: Search, answers: Certificates, epsilon: float) -> str:
+    """A warning if fields are symmetries for few rows only, or an empty string.
+
+    Rows far out, where slopes are large, carry the mean that a defect is. If few of them carry half
+    of it, and it is more than twice epsilon over the half of all rows that carry least, answers are
+    about the former only.
+    """
+    if not answers.least:
+        return ""
+    some = answers.theta[: answers.least][-AT_ONCE:]  # those with the largest defects
+    above, below = found.problem.violations(found.coordinates, some)
+    size, order = below.sum(1).sort(descending=True)
+    few = int((size.cumsum(0) < size.sum() / 2).sum()) + 1
+    light = order[len(order) // 2 :]
+    defect = float((above[light].sum(0) / below[light].sum(0).clamp_min(TINY)).max().sqrt())
+    if few > FEW * len(order) or defect <= 2 * epsilon:
+        return ""
+    return (
+        f"{few} of {len(order)} rows, those with the largest slopes and speeds, carry half of what "
+        f"defects are relative to. Over the half of the rows that carry least, a defect is "
+        f"{defect:.2g}, and not {epsilon:g}. Leave few rows out, or use logarithms of the columns."
+    )
 
 
 def _simplest(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from symmetries._validation.checks import as_path, check_number, check_whole, invalid
-from symmetries.analysis.certified_bases import certified_basis
+from symmetries.analysis.certified_bases import certified_basis, rests_on_few
 from symmetries.analysis.generator_pictures import orbit_curves
 from symmetries.analysis.picture_generators import describe_picture_generators, refuse_table_options
 from symmetries.analysis.provenance import Call
@@ -38,7 +38,6 @@ from symmetries.lie.fitting import FitQuality
 from symmetries.lie.frames import shown_frame
 from symmetries.lie.functions import Function
 from symmetries.lie.groups import learned_group
-from symmetries.lie.krylov import COUNT as KRYLOV_COUNT
 from symmetries.lie.search import search
 from symmetries.results import RunInfo
 from symmetries.results.generators import (
@@ -237,10 +236,14 @@ def describe_generators(
             and not keeps_data(found, answers.theta[: answers.least], halves[1])
         ):
             answers = replace(answers, least=0, most=len(answers.spectrum), reason=MOVED)
-    if found.unsearched and answers.most >= KRYLOV_COUNT:  # there may be more of them
-        answers = replace(answers, most=answers.most + found.unsearched)
-    doubts = (nearly_dependent(table.x, table.names), far_away(table.x, table.names))
-    for doubt in filter(None, doubts):
+    answers = replace(answers, most=answers.most + found.unsearched)
+    asked = (
+        nearly_dependent(table.x, table.names),
+        far_away(table.x, table.names),
+        rests_on_few(found, answers, epsilon),
+    )
+    doubts = tuple(filter(None, asked))
+    for doubt in doubts:
         warnings.warn(doubt, stacklevel=3)
     names = table.names[: len(table.names) // vectors]
     frame = shown_frame(table.x.reshape(-1, len(names)), names)
@@ -268,7 +271,7 @@ def describe_generators(
         fit=None if quality is None else _summary(quality, epsilon),
         reason=answers.reason,
         coordinates=frame.note,
-        warnings=tuple(filter(None, doubts)),
+        warnings=doubts,
         run=info(),
     )
     group = learned_group(matrices) if len(matrices) else None

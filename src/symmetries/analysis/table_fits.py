@@ -11,7 +11,13 @@ from symmetries._validation.checks import invalid
 from symmetries.analysis.tables import VectorTable
 from symmetries.lie.charts import data_chart
 from symmetries.lie.densities import choose_density_degree, fit_log_density
-from symmetries.lie.fitting import UNDETERMINED, FitQuality, choose_degree, determined
+from symmetries.lie.fitting import (
+    UNDETERMINED,
+    FitQuality,
+    choose_degree,
+    determined,
+    rows_needed,
+)
 from symmetries.lie.functions import SINGULAR, Function, fit_polynomial
 from symmetries.lie.surfaces import vanishing
 
@@ -57,18 +63,21 @@ def fit_table(table: VectorTable, law: str, degree: int | None, first: Tensor) -
     if y is None:
         remedy = 'give y=..., target=... or model=..., or law="density" for the distribution of x'
         raise invalid("y", "outputs, or a model", "neither", remedy)
-    hull = data_chart(x, "affine")  # polynomials of coordinates that are not independent are many
-    z = hull.coordinates(x) if hull.dim < x.shape[1] else x
+    # Polynomials of columns that are correlated or dependent cannot be told apart: of coordinates
+    # that have unit covariance they can.
+    hull = data_chart(x, "affine")
+    z = hull.coordinates(x)
     power = 1.0
-    if law == "invariant" and y.shape[1] == 1 and bool((y > 0).all()):
-        few = first[:ENOUGH]
+    few = first[:ENOUGH]
+    positive = law == "invariant" and y.shape[1] == 1 and bool((y > 0).all())
+    if positive and len(few) >= rows_needed(hull.dim):
         power = _best_power(z[few], y[few], degree, table.units[few])
     outputs = raised(y, power)
     quality, curved = _degree(z, outputs, first, degree, table.units, law)
     singular = UNDETERMINED if curved else SINGULAR
 
     def on_hull(function: Function) -> Function:
-        return function if z is x else lambda points: function(hull.coordinates(points))
+        return lambda points: function(hull.coordinates(points))
 
     def fit(rows: Tensor) -> Function:
         return on_hull(fit_polynomial(z[rows], outputs[rows], quality.degree, singular=singular))

@@ -17,11 +17,12 @@ from symmetries._utils.text import printable
 from symmetries._validation.checks import as_path, check_finite, check_positive, invalid, short
 from symmetries.data.arrays import npz_members, read_npz, refuse_objects
 from symmetries.data.checked_files import check_memory, unreadable
+from symmetries.lie.charts import FLAT
 from symmetries.results.generators import VectorSummary
 
 TableData = str | Path | NDArray[Any] | Tensor | Sequence[Any]
 LARGEST = 1e100  # numbers whose squares and products can be computed with
-NEARLY, DEPENDENT = 0.01, 1e-9  # standard deviations of directions that nearly or quite vanish
+NEARLY = 0.01  # standard deviations of directions that nearly vanish
 PIECES = 40  # that a single trajectory is cut into
 
 
@@ -74,7 +75,7 @@ def nearly_dependent(x: Tensor, names: Sequence[str]) -> str:
     varies = spread > 0
     scaled = (x - x.mean(0))[:, varies] / spread[varies] / max(1, len(x) - 1) ** 0.5
     _, size, axes = torch.linalg.svd(torch.linalg.qr(scaled, mode="r").R)
-    near = ((size > DEPENDENT) & (size < NEARLY)).nonzero()[:, 0]
+    near = ((size > FLAT * size[0]) & (size < NEARLY)).nonzero()[:, 0]
     if len(near) == 0:
         return ""
     loads = axes[near[0]].abs()

@@ -104,26 +104,30 @@ def simple_ideals(constants: Tensor, tolerance: float) -> list[Tensor]:
     if len(commuting) <= 1:
         return [unit]
     generator = torch.Generator().manual_seed(0)
-    for _ in range(3):  # LAPACK can fail to converge; another combination has the same eigenspaces
+    best = [unit]
+    for _ in range(3):  # eigenvalues of two ideals may be near each other by chance, in one of them
         weights = torch.randn(len(commuting), generator=generator, dtype=ad.dtype)
-        drawn = (weights @ commuting).reshape(size, size)
-        try:
-            values, vectors = torch.linalg.eig(drawn)
-            break
-        except RuntimeError:  # torch.linalg.LinAlgError is one
-            continue
-    else:
-        return [unit]
+        found = _eigenspaces((weights @ commuting).reshape(size, size), max(0.02, 3 * tolerance))
+        if len(found) > len(best) and min(map(len, found)) > 2:  # as simple algebras have
+            best = found
+    return best
+
+
+def _eigenspaces(matrix: Tensor, apart: float) -> list[Tensor]:
+    """Real bases (r_i, s) of the eigenspaces of a matrix, of pairs of conjugate values together."""
+    try:
+        values, vectors = torch.linalg.eig(matrix)
+    except RuntimeError:  # LAPACK can fail to converge
+        return []
     keys = torch.stack((values.real, values.imag.abs()), -1)
-    spread = max(float((keys - keys.mean(0)).norm(dim=-1).max()), 1e-300)
+    scale = float(keys.norm(dim=-1).max())
     found: list[Tensor] = []
-    free = torch.ones(size, dtype=torch.bool)
-    for index in range(size):
+    free = torch.ones(len(matrix), dtype=torch.bool)
+    for index in range(len(matrix)):
         if free[index]:
-            near = (keys - keys[index]).norm(dim=-1) <= max(1e-6, 0.05) * spread
-            members = near & free
+            near = ((keys - keys[index]).norm(dim=-1) <= apart * scale) & free
             free &= ~near
-            columns = vectors[:, members]
+            columns = vectors[:, near]
             found.append(row_space(torch.cat((columns.real, columns.imag), 1).T, EXACT))
     return found
 

@@ -10,6 +10,7 @@ from symmetries.lie.functions import Function, value_and_jacobian
 from symmetries.lie.triangular import TriangularFactor
 
 RANK = 1e-9  # singular values below this share of the largest count as zero
+FLAT = 1e-6  # standard deviations of directions of data that are rounding errors of columns
 BATCH = 4096
 
 
@@ -97,7 +98,7 @@ def data_chart(points: Tensor, kind: str) -> Chart:
     offset = torch.zeros_like(mean) if kind == "linear" else mean
     size = (points - offset).square().mean(0).sqrt()  # ranks must not depend on units
     units = torch.where(size > RANK * points.abs().amax(0), size, 1.0)
-    inside = _range((points - offset) / units)
+    inside = _range((points - offset) / units, RANK if kind == "linear" else FLAT)
     scatter = (points - mean) / units @ inside
     if inside.shape[1] == 0:
         raise invalid("x", "points that differ", "copies of one", "give more data")
@@ -165,9 +166,9 @@ def ignored_axes(
     return axes[kept], axes[~kept]
 
 
-def _range(points: Tensor) -> Tensor:
-    """An orthonormal basis (d, r) of the span of points (n, d)."""
+def _range(points: Tensor, least: float) -> Tensor:
+    """An orthonormal basis (d, r) of the span of points (n, d), up to a share of the largest."""
     factor = torch.linalg.qr(points, mode="r").R
     _, size, axes = torch.linalg.svd(factor, full_matrices=False)
-    inside: Tensor = axes[size > RANK * size.max()] if size.numel() else axes
+    inside: Tensor = axes[size > least * size.max()] if size.numel() else axes
     return inside.T

@@ -77,7 +77,7 @@ def choose_degree(
     limit = min(len(fitted) // PER_COEFFICIENT, MOST_COEFFICIENTS)
     sizes = [monomial_count(points.shape[1], n) for n in range(1, HIGHEST + 1)]
     if limit < sizes[0]:
-        expected = f"at least {4 * PER_COEFFICIENT * sizes[0]} rows to fit a function"
+        expected = f"at least {rows_needed(points.shape[1])} rows to fit a function"
         raise invalid("data", expected, len(points), "give more data, or a model")
     if not bool((outputs.std(0) > 1e-12 * outputs.abs().amax(0)).any()):
         got = "the same numbers in all rows"
@@ -114,6 +114,11 @@ def choose_degree(
     explained = max(_standard_errors(gain), _standard_errors(gain.sign()))
     undetermined = surface and degree is None and used == needed
     return FitQuality(used, needed, unexplained, structure, explained, undetermined)
+
+
+def rows_needed(dim: int) -> int:
+    """Rows that a fit of degree 1 needs: a quarter of them is fitted to choose the degree."""
+    return 4 * PER_COEFFICIENT * monomial_count(dim, 1)
 
 
 def _standard_errors(values: Tensor) -> float:

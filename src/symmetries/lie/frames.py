@@ -49,6 +49,14 @@ class ShownFrame:
         change[:dim, dim] = self.centre
         return change
 
+    def of(self, chart: Chart) -> Tensor:
+        """Homogeneous matrix (d + 1, r + 1) from coordinates z of a chart to u."""
+        whole = torch.zeros(len(self.centre) + 1, chart.dim + 1, dtype=torch.float64)
+        whole[:-1, :-1] = chart.frame / self.scale[:, None]
+        whole[:-1, -1] = (chart.offset - self.centre) / self.scale
+        whole[-1, -1] = 1
+        return whole
+
     def polynomial_text(self, chart: Chart, family: FieldFamily, theta: Tensor, degree: int) -> str:
         """A polynomial field of the chart's coordinates as one of u; large terms only."""
         exponents = monomials(len(self.centre), degree)

@@ -3,8 +3,9 @@ r"""Symmetries among very many fields: the ones with the smallest defects, witho
 A field A phi(z) of d coordinates has d q unknown numbers, and the triangular factor of their
 equations d^2 q^2 / 2. Above some 12,000 unknowns it is not formed. Products of the equations
 df(A phi) with blocks of fields take n d q operations each, and an iterative solver (LOBPCG;
-Knyazev, 2001) finds the few fields with the smallest defects. Their span is then searched and
-certified as any family is.
+Knyazev, 2001) finds the few fields with the smallest defects. Brackets of symmetries are symmetries
+too, and complete them; the solver looks for more among fields that are orthogonal to all of them.
+Their span is then searched and certified as any family is.
 """
 
 import warnings
@@ -20,11 +21,13 @@ from symmetries.lie.charts import RANK
 from symmetries.lie.fields import FieldFamily, affine_features, linear_features
 from symmetries.lie.functions import Function, value_and_jacobian
 
-COUNT = 12  # fields that are looked for
+COUNT = 12  # fields that are looked for at a time
 SPARE = 6  # more in a block, so that those converge
-ROUNDS, STEPS = 12, 25
-TOLERANCE = 1e-9  # of residuals of squares of defects
+MOST_FOUND = 200  # symmetries, after which no more are looked for
+ROUNDS, STEPS = 20, 25
+NEW = 0.03  # of the largest bracket: what leaves the span by less is an error of the solver
 BATCH = 4096
+Block = NDArray[np.float64]  # fields as columns, in units of the denominator of the defect
 
 
 def best_fields(
@@ -35,10 +38,8 @@ def best_fields(
     kept: Tensor,
     ignored: Tensor,
     epsilon: float,
-) -> FieldFamily:
-    """The span of the fields with the smallest defects on a part of the data and on all of it.
-
-    A spectrum on either of these has the same smallest defects in this span as among all fields.
+) -> tuple[FieldFamily, bool]:
+    """The span of the fields with the smallest defects on a part of the data.
 
     Args:
         function: of coordinates (n, r), invariant ones are looked for.
@@ -47,73 +48,144 @@ def best_fields(
         first: indices of the data that may choose fields.
         kept: orthonormal axes (r', r) that the function depends on; fields move along these.
         ignored: the other axes, along which affine fields translate.
-        epsilon: defects above twice this need not be exact.
+        epsilon: defects above 1.4 times this need not be exact.
+
+    Returns:
+        The family, and whether the defects of all other fields are larger than epsilon.
     """
-    slopes = torch.cat([value_and_jacobian(function, part)[1] for part in points.split(BATCH)])
-    slopes = slopes @ kept.T
-    inside = points @ kept.T
+    z = points[first]
+    slopes = torch.cat([value_and_jacobian(function, part)[1] for part in z.split(BATCH)])
     chosen = affine_features if kind == "affine" else linear_features
-    features = chosen(inside)
-    unknowns = len(kept) * features.shape[1]
-    rows = len(first) * slopes.shape[1]
-    if rows < unknowns:
-        least = 2 * -(-unknowns // slopes.shape[1])
+    features = chosen(z @ kept.T)
+    if len(first) * slopes.shape[1] < len(kept) * features.shape[1]:
+        least = 2 * -(-len(kept) * features.shape[1] // slopes.shape[1])
         raise invalid("x", f"at least {least} points", len(points), "give more, or fewer columns")
-    halves = ((slopes[first], features[first]), (slopes, features))
-    parts = [smallest(*half, epsilon=epsilon) for half in halves]
-    basis = torch.linalg.qr(torch.cat(parts).flatten(1).T).Q.T
-    fields = basis.reshape(-1, len(kept), features.shape[1])
+    fields, complete = smallest(slopes @ kept.T, features, epsilon)
     moved = torch.einsum("ia,kij->kaj", kept, fields)
     whole = torch.cat((moved[..., : len(kept)] @ kept, moved[..., len(kept) :]), -1)
     if kind == "affine":
         shifts = torch.zeros(len(ignored), *whole.shape[1:], dtype=whole.dtype)
         shifts[..., -1] = ignored
         whole = torch.cat((whole, shifts))
-    return FieldFamily(kind, chosen, whole, tuple(f"field {k + 1}" for k in range(len(whole))))
+    names = tuple(f"field {k + 1}" for k in range(len(whole)))
+    return FieldFamily(kind, chosen, whole, names), complete
 
 
-def smallest(slopes: Tensor, features: Tensor, count: int = COUNT, epsilon: float = 1.0) -> Tensor:
-    """Fields (count, d, q) of the smallest defects, by slopes (n, m, d) and features (n, q).
+def smallest(slopes: Tensor, features: Tensor, epsilon: float) -> tuple[Tensor, bool]:
+    """Fields (k, d, q) of the smallest defects, and whether all others are larger than epsilon.
 
     Args:
-        slopes: of the function.
-        features: of the points.
-        count: number of fields.
-        epsilon: defects above twice this need not be exact.
+        slopes: of the function, (n, m, d).
+        features: of the points, (n, q).
+        epsilon: fields with defects up to 1.4 times this are looked for, and twelve more.
     """
-    n, _, d = slopes.shape
-    weights = slopes.square().sum((1, 2)) / d
-    size, axes = torch.linalg.eigh(features.T @ (weights[:, None] * features) / n)
-    sound = size > RANK**2 * size[-1]
-    whitening = axes[:, sound] / size[sound].sqrt()
-    white = features @ whitening  # in which the denominator of the defect is the sum of squares
-    q = white.shape[1]
+    equations = _Equations(slopes, features)
+    limit = 2 * epsilon**2  # of squares of defects
+    found = np.zeros((equations.size, 0))
+    while found.shape[1] < MOST_FOUND:
+        values, block = equations.solve(found, epsilon)
+        more = block[:, values <= limit]
+        rest = block[:, values > limit]
+        found = equations.completed(np.hstack((found, more)), more, limit)
+        if rest.shape[1]:  # all that is orthogonal to them is larger
+            break
+    complete = found.shape[1] < MOST_FOUND
+    both = np.hstack((found, rest)) if complete else found[:, :MOST_FOUND]
+    return equations.fields(np.linalg.qr(both)[0]), complete
 
-    def normal(block: NDArray[np.float64]) -> NDArray[np.float64]:
-        fields = torch.from_numpy(np.ascontiguousarray(block.T, dtype=np.float64)).reshape(-1, d, q)
+
+class _Equations:
+    """The equations df(A phi) = 0 as products with blocks of fields.
+
+    Columns of a block are fields in coordinates in which the denominator of the defect is the sum
+    of squares, so that their Rayleigh quotients are squares of defects.
+    """
+
+    def __init__(self, slopes: Tensor, features: Tensor) -> None:
+        n, _, self.dim = slopes.shape
+        weights = slopes.square().sum((1, 2)) / self.dim
+        size, axes = torch.linalg.eigh(features.T @ (weights[:, None] * features) / n)
+        sound = size > RANK**2 * size[-1]
+        self.whitening = axes[:, sound] / size[sound].sqrt()
+        self.unwhitening = axes[:, sound] * size[sound].sqrt()
+        self.slopes, self.white = slopes, features @ self.whitening
+        self.size = self.dim * self.white.shape[1]
+        diagonal = slopes.square().sum(1).T @ self.white.square() / n
+        self.diagonal = diagonal.flatten().numpy()[:, None]
+
+    def fields(self, block: Block) -> Tensor:
+        """Matrices (k, d, q) of the fields of a block."""
+        rows = torch.from_numpy(np.ascontiguousarray(block.T))
+        found: Tensor = rows.reshape(-1, self.dim, self.white.shape[1]) @ self.whitening.T
+        return found
+
+    def block(self, fields: Tensor) -> Block:
+        """The block of fields (k, d, q)."""
+        columns: Block = (fields @ self.unwhitening).flatten(1).numpy().T
+        return columns
+
+    def normal(self, block: Block) -> Block:
+        """The product of the quadratic form of violations with a block."""
+        fields = torch.from_numpy(np.ascontiguousarray(block.T, dtype=np.float64))
+        fields = fields.reshape(-1, self.dim, self.white.shape[1])
         total = torch.zeros_like(fields)
-        for slope, feature in zip(slopes.split(BATCH), white.split(BATCH), strict=True):
+        for slope, feature in zip(self.slopes.split(BATCH), self.white.split(BATCH), strict=True):
             moved = torch.einsum("nq,kdq->nkd", feature, fields)
             change = torch.einsum("nmd,nkd->nmk", slope, moved)
             pulled = torch.einsum("nmk,nmd->nkd", change, slope)
             total += torch.einsum("nkd,nq->kdq", pulled, feature)
-        return total.flatten(1).numpy().T / n
+        product: Block = total.flatten(1).numpy().T / len(self.slopes)
+        return product
 
-    operator = LinearOperator(
-        (d * q, d * q), matvec=lambda v: normal(v.reshape(-1, 1)), matmat=normal, dtype=np.float64
-    )
-    block = np.random.default_rng(0).normal(size=(d * q, count + SPARE))
-    for _ in range(ROUNDS):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of spare fields that have not converged
-            values, block = lobpcg(operator, block, largest=False, tol=TOLERANCE, maxiter=STEPS)
-        values, block = values[np.argsort(values)], block[:, np.argsort(values)]
-        some, best = values[:count], block[:, :count]
-        missed = np.linalg.norm(normal(best) - best * some, axis=0)  # bounds the errors of values
-        exact = missed <= 0.01 * some + 10 * TOLERANCE
-        if bool((exact | (some - missed > 4 * epsilon**2)).all()):
-            white_fields = torch.from_numpy(np.ascontiguousarray(best.T)).reshape(-1, d, q)
-            found: Tensor = white_fields @ whitening.T
-            return found
-    got = f"residuals of up to {missed.max():.1g} after {ROUNDS * STEPS} steps"
-    raise invalid("x", "equations that iteration solves", got, "give more rows, or fewer columns")
+    def solve(self, found: Block, epsilon: float) -> tuple[Block, Block]:
+        """The twelve smallest squares of defects among fields orthogonal to those found."""
+        shape = (self.size, self.size)
+        product = LinearOperator(
+            shape, matvec=lambda v: self.normal(v.reshape(-1, 1)), matmat=self.normal, dtype=float
+        )
+        scaled = LinearOperator(
+            shape,
+            matvec=lambda v: v.reshape(-1, 1) / self.diagonal,
+            matmat=lambda v: v / self.diagonal,
+            dtype=float,
+        )
+        block = np.random.default_rng(found.shape[1]).normal(size=(self.size, COUNT + SPARE))
+        others = found if found.shape[1] else None
+        for _ in range(ROUNDS):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of spare fields that have not converged
+                values, block = lobpcg(
+                    *(product, block), M=scaled, Y=others, largest=False, tol=1e-12, maxiter=STEPS
+                )
+            order = np.argsort(values)
+            values, block = values[order], block[:, order]
+            some, best = values[:COUNT], block[:, :COUNT]
+            missed = np.linalg.norm(self.normal(best) - best * some, axis=0)  # bounds their errors
+            exact = missed <= 0.01 * some + 0.1 * epsilon**2
+            if bool((exact | (some - missed > 2 * epsilon**2)).all()):
+                return some, best
+        got = f"residuals of up to {missed.max():.1g} after {ROUNDS * STEPS} steps"
+        remedy = "give more rows, fewer columns, or a larger epsilon"
+        raise invalid("x", "equations that iteration solves", got, remedy)
+
+    def completed(self, found: Block, more: Block, limit: float) -> Block:
+        """Fields with their brackets, as far as squares of defects of these are below a limit."""
+        while more.shape[1] and found.shape[1] < MOST_FOUND:
+            some, others = (self._square(part) for part in (found[:, :COUNT], more))
+            brackets = some[:, None] @ others - others @ some[:, None]
+            drawn = self.block(brackets[..., : self.dim, :].flatten(0, 1))
+            for _ in range(2):  # once more for what rounding has left
+                drawn = drawn - found @ (found.T @ drawn)
+            axes, size, _ = np.linalg.svd(drawn, full_matrices=False)
+            whole = float(torch.linalg.matrix_norm(brackets).max())
+            axes = axes[:, size > max(NEW * size[0], RANK * whole)]
+            values, turned = np.linalg.eigh(axes.T @ self.normal(axes))
+            more = (axes @ turned)[:, values <= limit]
+            found = np.hstack((found, more))
+        return found
+
+    def _square(self, block: Block) -> Tensor:
+        """Fields as square matrices, which have brackets: affine ones with a row of zeros."""
+        fields = self.fields(block)
+        missing = fields.shape[2] - fields.shape[1]
+        return torch.nn.functional.pad(fields, (0, 0, 0, missing))

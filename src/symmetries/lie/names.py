@@ -1,6 +1,7 @@
 """Names of Lie algebras of affine fields: "so(3)", "so(1,3)", "sim(2)", "translations in x"."""
 
 import itertools
+import math
 import re
 from dataclasses import dataclass
 
@@ -42,7 +43,27 @@ class AlgebraName:
     closure: float
 
 
-def name_algebra(matrices: Tensor, coordinates: tuple[str, ...] = ()) -> AlgebraName:
+@dataclass(frozen=True)
+class Shown:
+    """Linear coordinates u = frame z (d, r), with names."""
+
+    frame: Tensor
+    names: tuple[str, ...]
+
+    def outward(self, matrices: Tensor) -> Tensor:
+        """Matrices (k, r, r) of linear fields of z as those of u."""
+        outer: Tensor = self.frame @ matrices @ torch.linalg.pinv(self.frame)
+        return outer
+
+    def inward(self, matrices: Tensor) -> Tensor:
+        """Matrices (k, d, d) of linear fields of u as those of z."""
+        inner: Tensor = torch.linalg.pinv(self.frame) @ matrices @ self.frame
+        return inner
+
+
+def name_algebra(
+    matrices: Tensor, coordinates: tuple[str, ...] = (), frame: Tensor | None = None
+) -> AlgebraName:
     """Name the algebra of homogeneous matrices (k, d + 1, d + 1), of fields A x + b.
 
     Semisimple parts are named by the bilinear forms that they preserve, others by the signature of
@@ -51,6 +72,9 @@ def name_algebra(matrices: Tensor, coordinates: tuple[str, ...] = ()) -> Algebra
     Args:
         matrices: linearly independent; the last row is zero.
         coordinates: names of the d coordinates.
+        frame: homogeneous matrix (d + 1, r + 1) from coordinates in which data has unit covariance
+            to these. What is small is told there: rotations of data that is 100 times longer than
+            wide look like shears in its own coordinates.
 
     Example:
         >>> shift = torch.zeros(1, 3, 3)
@@ -58,11 +82,13 @@ def name_algebra(matrices: Tensor, coordinates: tuple[str, ...] = ()) -> Algebra
         >>> name_algebra(shift, ("x", "y")).text
         'translations in x'
     """
-    whole = algebra(matrices)
+    frame = torch.eye(matrices.shape[-1]).double() if frame is None else frame
+    coordinates = coordinates or tuple(f"x{i + 1}" for i in range(len(frame) - 1))
+    whole = algebra(torch.linalg.pinv(frame) @ matrices.double() @ frame)
     if whole.dim == 0:
         return AlgebraName("no symmetry", "0", (), 0, 0, 0.0)
-    dim = matrices.shape[-1] - 1
-    coordinates = coordinates or tuple(f"x{i + 1}" for i in range(dim))
+    dim = frame.shape[1] - 1
+    shown = Shown(frame[:-1, :dim], coordinates)
     if whole.closure > OPEN:
         text = f"{whole.dim} fields that are not closed under brackets"
         return AlgebraName(text, rf"\text{{{text}}}", (), 0, 0, whole.closure)
@@ -70,28 +96,26 @@ def name_algebra(matrices: Tensor, coordinates: tuple[str, ...] = ()) -> Algebra
     shifts = null_space(flat.T, whole.tolerance)
     linear = row_space(flat, whole.tolerance).reshape(-1, dim, dim)
     below = algebra(linear, whole.tolerance)
-    parts, levi = _linear_parts(below, coordinates)
+    parts, levi = _linear_parts(below, shown)
     moved = whole.part(shifts).matrices[:, :dim, dim] if len(shifts) else flat.new_zeros(0, dim)
     radical = len(whole.radical())
-    text = _with_translations(parts, levi, below, moved, coordinates)
+    text = _with_translations(parts, levi, below, moved, shown)
     return AlgebraName(text, _latex(text), levi, radical, len(shifts), whole.closure)
 
 
-def _linear_parts(
-    linear: Algebra, coordinates: tuple[str, ...]
-) -> tuple[list[str], tuple[str, ...]]:
+def _linear_parts(linear: Algebra, shown: Shown) -> tuple[list[str], tuple[str, ...]]:
     """Names of the parts of an algebra of linear fields, and of the simple ones among them."""
     if linear.dim == 0:
         return [], ()
     if linear.abelian:
-        return _commuting(linear.matrices, coordinates), ()
+        return _commuting(linear.matrices, shown), ()
     radical = linear.radical()
     centre = linear.centre()
     if len(radical) > len(centre):  # not reductive: the Levi part has no place of its own
         constants, _ = linear.semisimple_quotient()
         ideals = simple_ideals(constants, linear.tolerance)
         levi = tuple(_by_killing(_restricted(constants, ideal)) for ideal in ideals)
-        return [*levi, f"a solvable algebra of dimension {len(radical)}"], levi
+        return [*levi, _solvable(linear.part(radical))], levi
     levi_part = linear.part(linear.derived())
     whole = _by_form(levi_part.matrices, linear.tolerance)
     if whole is None:
@@ -100,7 +124,16 @@ def _linear_parts(
     else:
         names = [whole]
     rest = linear.part(centre).matrices
-    return [*sorted(names), *_commuting(rest, coordinates)], tuple(sorted(names))
+    return [*sorted(names), *_commuting(rest, shown)], tuple(sorted(names))
+
+
+def _solvable(radical: Algebra) -> str:
+    """Heisenberg's algebra if all brackets are multiples of one central member."""
+    derived, centre = radical.derived(), radical.centre()
+    single = len(derived) == len(centre) == 1
+    if single and float((derived @ centre.T).abs()) > 1 - OPEN:
+        return f"heisenberg({radical.dim})"
+    return f"a solvable algebra of dimension {radical.dim}"
 
 
 def _simple(part: Algebra, ideal: Tensor) -> str:
@@ -174,17 +207,19 @@ def _by_killing(constants: Tensor) -> str:
     return found or f"a semisimple algebra of dimension {len(constants)}"
 
 
-def _commuting(matrices: Tensor, coordinates: tuple[str, ...]) -> list[str]:
+def _commuting(matrices: Tensor, shown: Shown) -> list[str]:
     """Names of commuting linear fields, each by what it does."""
-    names = [_single(m, coordinates) for m in simple_basis(matrices)]
+    simple = simple_basis(shown.outward(matrices))
+    inner = shown.inward(simple)
+    names = [_single(m, s, shown.names) for m, s in zip(inner, simple, strict=True)]
     rotations = [name for name in names if name in ("so(2)", "u(1)")]
     if len(rotations) > 1:
         names = ["u(1)" if name == "so(2)" else name for name in names]
     return sorted(names)
 
 
-def _single(matrix: Tensor, coordinates: tuple[str, ...]) -> str:
-    """What one linear field does."""
+def _single(matrix: Tensor, outer: Tensor, coordinates: tuple[str, ...]) -> str:
+    """What one linear field does, by its matrix and by the one in the coordinates of the names."""
     size = float(torch.linalg.matrix_norm(matrix, 2))
     values = eigenvalues(matrix)
     real, imaginary = values.real.abs().max() / size, values.imag.abs().max() / size
@@ -200,10 +235,11 @@ def _single(matrix: Tensor, coordinates: tuple[str, ...]) -> str:
     large = values.real[values.real.abs() > 0.05 * size]
     if len(large) == 2 and float((large.sum() / size).abs()) < 0.05:
         return "so(1,1)"
-    diagonal = matrix.diagonal()
-    if moved == len(matrix) or (matrix - diagonal.diag()).norm() > 0.1 * size:
+    diagonal = outer.diagonal()
+    if moved == len(matrix) or (outer - diagonal.diag()).norm() > 0.1 * outer.norm():
         return "scaling"
-    axes = [name for name, v in zip(coordinates, diagonal.tolist(), strict=True) if abs(v) > 0.05]
+    least = 0.05 * float(diagonal.abs().max())
+    axes = [name for name, v in zip(coordinates, diagonal.tolist(), strict=True) if abs(v) > least]
     return f"scaling of {', '.join(axes)}"
 
 
@@ -212,13 +248,13 @@ def _with_translations(
     levi: tuple[str, ...],
     linear: Algebra,
     moved: Tensor,
-    coordinates: tuple[str, ...],
+    shown: Shown,
 ) -> str:
     """The name of linear parts together with pure translations (t, d)."""
     joined = " + ".join(parts)
     if len(moved) == 0:
-        return _general_linear(parts, linear) or joined
-    axes = _axes(moved, coordinates)
+        return _general_linear(levi, linear) or joined
+    axes = _axes(moved @ shown.frame.T, shown.names)
     if not parts:
         return f"translations in {axes}"
     images = row_space(linear.matrices.transpose(1, 2).reshape(-1, linear.matrices.shape[-1]), 0.05)
@@ -226,22 +262,21 @@ def _with_translations(
     n = len(moved)
     rotations = ("so(2)",) if n == 2 else (f"so({n})",)
     if acts and len(images) == n:
-        if _general_linear(parts, linear) == f"gl({n})":
+        if _general_linear(levi, linear) == f"gl({n})":
             return f"aff({n})"
         if tuple(parts) == rotations:
             return f"se({n})"
         if tuple(sorted(parts)) == tuple(sorted((*rotations, "scaling"))):
             return f"sim({n})"
-        if len(parts) == 1 and parts[0].startswith("so("):
+        if len(parts) == 1 and parts[0] in [f"so({p},{n - p})" for p in range(n)]:
             return f"i{parts[0]}"
     return f"{joined} {'x' if acts else '+'} translations in {axes}"
 
 
-def _general_linear(parts: list[str], linear: Algebra) -> str | None:
-    matrices = linear.matrices
-    images = row_space(matrices.transpose(1, 2).reshape(-1, matrices.shape[-1]), 0.05)
-    n = len(images)
-    return f"gl({n})" if n > 1 and linear.dim == n * n else None
+def _general_linear(levi: tuple[str, ...], linear: Algebra) -> str | None:
+    """gl(n): the dimension of sl(n) and one more, which commutes with it."""
+    n = math.isqrt(linear.dim)
+    return f"gl({n})" if n * n == linear.dim and levi == (f"sl({n})",) else None
 
 
 def _axes(moved: Tensor, coordinates: tuple[str, ...]) -> str:

@@ -168,7 +168,8 @@ class Problem:
 
     def _rows(self, points: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Violations (n, m, p), weighted features (n, q) and answers (n, a), in batches."""
-        batch = max(1, NUMBERS // max(1, self.outputs * self.unknowns))
+        each = max(self.unknowns, self.family.coefficients[:1].numel())
+        batch = max(1, NUMBERS // max(1, self.outputs * each))
         for z in points.split(min(batch, 4096)):
             value, jacobian = value_and_jacobian(self.function, z)
             features = self.family.features(z)

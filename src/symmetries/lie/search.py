@@ -42,7 +42,7 @@ class Search:
         ignored: number of directions that the function does not depend on.
         scale: from a function to one with outputs of unit size.
         kind: of the fields, as they were asked for.
-        unsearched: number of fields with larger defects that were left out, of very many.
+        unsearched: number of fields that were left out, of very many, and may be symmetries too.
     """
 
     problem: Problem
@@ -132,8 +132,8 @@ def search(
         unknowns = len(kept) * (len(kept) + (kind == "affine"))
         if unknowns > MOST:
             chosen = torch.arange(len(z)) if first is None else first
-            family = best_fields(pulled, z, kind, chosen, kept, ignored, ignore)
-            unsearched = unknowns + len(ignored) - family.size
+            family, complete = best_fields(pulled, z, kind, chosen, kept, ignored, ignore)
+            unsearched = 0 if complete else unknowns + len(ignored) - family.size
         else:
             outward = chart.orthogonal_to(ignored) if len(ignored) else None
             family = fields_on_axes(kind, kept, ignored, outward)
