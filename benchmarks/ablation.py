@@ -11,7 +11,7 @@ Operations that a step does not use are left out. A cell that fails is kept with
 Order: all on and all off for every step, then single operations, then ``torch.compile``, which
 compiles for long. ``--budget`` ends the run in time; what was measured is stored all along.
 
-    python benchmarks/ablation.py [--steps "VAE;penalties"] [--only "warp;adam"]
+    python benchmarks/ablation.py [--steps "VAE;penalties"] [--only "warp;adam;warp+adam"]
     python benchmarks/ablation.py --only torch.compile --out FILE    # another time: it takes long
     python benchmarks/ablation.py --device cpu --dry     # every cell for two small steps
 """
@@ -109,7 +109,7 @@ class Cell:
         if self.name == COMPILED:
             return _by_variable()
         off = {ON: (), OFF: tuple(OPERATIONS), EAGER: tuple(OPERATIONS)}
-        return disabled(*off.get(self.name, (self.name,)))
+        return disabled(*off.get(self.name, tuple(self.name.split("+"))))
 
     def build(self) -> bool:
         """Build it and take its first steps; False, with the error in its row, if that fails."""
@@ -230,7 +230,7 @@ def _measure(run: Run, cells: list[Cell]) -> None:
                 cell.measure(steps)
 
 
-def measure(run: Run, steps: list[str], only: set[str]) -> None:
+def measure(run: Run, steps: list[str], only: list[str]) -> None:
     """All groups in their order, while there is time."""
     least = 0.0 if run.sizes.dry else COMPILING
     jobs: dict[str, Jobs] = {}
@@ -250,6 +250,7 @@ def measure(run: Run, steps: list[str], only: set[str]) -> None:
         run.keep(rows)
     for step, made in jobs.items():
         names = [n for n in OPERATIONS if n in used[step] and (not only or n in only)]
+        names += [each for each in only if set(used[step]) & set(each.split("+")) and "+" in each]
         while names and not run.over():
             names.insert(0, ON)
             run.keep([row for row in group(run, step, names, made) if row["cell"] != ON])
@@ -270,7 +271,7 @@ def chosen(text: str | None, known: Iterable[str], what: str) -> list[str]:
     if text.strip() in names:
         parts = [text.strip()]
     for part in parts:
-        if part not in names:
+        if not set(part.split("+")) <= set(names):
             sys.exit(f"{what}: expected some of {names}, got {part!r}")
     return parts
 
@@ -280,7 +281,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     several = 'parted by ";"'
     parser.add_argument("--steps", help=f"{several}; all by default")
-    parser.add_argument("--only", help=f"operations or alternatives, {several}")
+    parser.add_argument("--only", help=f"operations (a+b: both off) or alternatives, {several}")
     parser.add_argument("--budget", type=float, default=340.0, help="seconds; begin nothing after")
     parser.add_argument("--out", type=Path, help="file for the results")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -299,7 +300,7 @@ def main() -> None:
         default = RESULTS / "parts" / "ablation-cuda.json"
     end = time.perf_counter() + options.budget
     run = Run(Sizes(options.device, options.dry), end, options.out or default)
-    measure(run, steps, set(only))
+    measure(run, steps, only)
     failed = [row for row in run.rows if "error" in row]
     print(f"{len(run.rows)} cells, {len(failed)} failed", flush=True)
     if options.dry and failed:

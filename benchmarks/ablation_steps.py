@@ -15,8 +15,7 @@ from symmetries.training.ensemble import Ensemble, TrainJob
 from symmetries.training.fabric import make_fabric, place
 from symmetries.training.graph import GraphedUpdate, wants_graph
 from symmetries.training.matmul_precision import use_matmul_precision
-from symmetries.training.optim import build_optimizer, set_lr
-from symmetries.training.schedule import lr_factor
+from symmetries.training.optim import build_optimizer, lr_factor, set_lr
 from symmetries.training.source import join_batches, make_batches
 from symmetries.training.step import Step, Steps
 from symmetries.training.update import Objective, Update

@@ -5,15 +5,18 @@ anti-aliasing removed or absolute positions added in networks of pictures, under
 finite difference along a fixed axis or a cell that is not turned along in energies of crystals,
 under rotations of space. Target: named first in at least 19 of 20, for each kind.
 
-Networks with a second halving, down to maps of 8 x 8, are counted apart: there the filters alias as
-well, and layers that were not planted break shifts and turns.
+Small networks, the same with a second halving (down to maps of 8 x 8, where filters and
+nonlinearities alias as well), and deep ones (``audit_deep.py``). The measure was chosen on seeds
+1000 to 1039.
 
-    python benchmarks/audit_planted.py [--networks 20] [--part]
+    python benchmarks/audit_planted.py [--networks 20] [--only "residual networks"]
 """
 
 import argparse
+import json
 import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +28,11 @@ from symmetries.auditing import layer_contributions
 from symmetries.groups import SO3
 
 sys.path.insert(0, str(Path(__file__).parent))
-from common import record
+from common import environment, record
 
+FRESH = 7000  # seeds from here on were not looked at while the measure was made
+SMALL = "small networks"
+Network = Callable[[str, int], tuple[nn.Module, str, Tensor]]
 KINDS = ("anti-aliasing removed", "absolute positions", "slope", "wrap")
 TITLES = {"slope": "finite difference along a fixed axis", "wrap": "cell that is not turned along"}
 
@@ -112,11 +118,11 @@ def dense_network(seed: int, kind: str, halvings: int = 1) -> tuple[nn.Sequentia
     return net, str(place)
 
 
-def textures(seed: int) -> Tensor:
-    """Smooth pictures (2, 1, 32, 32) inside of a disc."""
+def textures(seed: int, side: int = 32) -> Tensor:
+    """Smooth pictures (2, 1, side, side) inside of a disc."""
     generator = torch.Generator().manual_seed(seed)
-    coarse = torch.rand(2, 1, 16, 16, generator=generator)
-    return F.interpolate(coarse, (32, 32), mode="bicubic").clamp(0, 1) * disc(32)
+    coarse = torch.rand(2, 1, side // 2, side // 2, generator=generator)
+    return F.interpolate(coarse, (side, side), mode="bicubic").clamp(0, 1) * disc(side)
 
 
 # Energies of atoms in a periodic cell: x holds P positions and, in the last three rows, the cell.
@@ -190,32 +196,47 @@ def crystals(seed: int, count: int = 4, atoms: int = 5) -> Tensor:
     return torch.cat((shares @ cell, cell), 1).double()
 
 
-def named_first(kind: str, seed: int, halvings: int = 1) -> tuple[str, str]:
-    """The layer that is named first in a network with one broken layer, and the broken one."""
+def small_network(kind: str, seed: int) -> tuple[nn.Module, str, Tensor]:
+    """A small network with a broken layer, its name, and inputs."""
     if kind in ("slope", "wrap"):
-        found = layer_contributions(Energy(seed, kind), crystals(seed), SO3(), seed=seed)
-        return first_named(found), kind
-    net, name = dense_network(seed, kind, halvings)
+        return Energy(seed, kind), kind, crystals(seed)
+    return *dense_network(seed, kind), textures(seed)
+
+
+def named_first(kind: str, seed: int, network: Network = small_network) -> tuple[str, str]:
+    """The layer that is named first in a network with one broken layer, and the broken one."""
+    net, name, x = network(kind, seed)
+    if kind in ("slope", "wrap"):
+        return first_named(layer_contributions(net, x, SO3(), seed=seed)), name
     group, width = (("translation", 0.25), ("rotation", 0.5))[seed % 2]
-    return first_named(layer_contributions(net, textures(seed), group, half_width=width)), name
+    return first_named(layer_contributions(net, x, group, half_width=width)), name
 
 
 def main() -> None:
     """Count, print and record."""
+    from audit_deep import DEEP  # it uses the layers above
+
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--networks", type=int, default=100, help="of each kind")
-    parser.add_argument("--part", action="store_true", help="do not replace the stored table")
+    parser.add_argument("--networks", type=int, default=40, help="of each kind")
+    parser.add_argument("--first", type=int, default=FRESH, help="seed of the first network")
+    parser.add_argument("--only", choices=[SMALL, *DEEP], help="networks of one family")
+    parser.add_argument("--out", type=Path, help="a file for the rows, instead of the stored table")
     asked = parser.parse_args()
     rows = []
-    for kind, halvings in (*((kind, 1) for kind in KINDS), *((kind, 2) for kind in KINDS[:2])):
-        pairs = [named_first(kind, seed, halvings) for seed in range(asked.networks)]
-        wrong = {str(seed): a for seed, (a, b) in enumerate(pairs) if a != b}
-        row: dict[str, Any] = {"broken": TITLES.get(kind, kind), "networks": len(pairs)}
-        row |= {"halvings": halvings} if kind in KINDS[:2] else {}
-        row |= {"named_first": len(pairs) - len(wrong), "named_instead_by_seed": wrong}
-        rows.append(row)
-        print(row, flush=True)
-    record("audit_planted-cpu", rows, part=asked.part)
+    for family, (network, kinds) in {SMALL: (small_network, KINDS), **DEEP}.items():
+        for kind in kinds if asked.only in (None, family) else ():
+            seeds = range(asked.first, asked.first + asked.networks)
+            pairs = {seed: named_first(kind, seed, network) for seed in seeds}
+            wrong = {str(seed): a for seed, (a, b) in pairs.items() if a != b}
+            row: dict[str, Any] = {"networks": family, "broken": TITLES.get(kind, kind)}
+            row |= {"first_seed": asked.first, "count": len(pairs)}
+            row |= {"named_first": len(pairs) - len(wrong), "named_instead_by_seed": wrong}
+            rows.append(row)
+            print(row, flush=True)
+            if asked.out is not None:
+                asked.out.write_text(json.dumps({**environment(), "rows": rows}, indent=1))
+    if asked.out is None:
+        record("audit_planted-cpu", rows, part=asked.only is not None)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ import torch
 from torch import Tensor, nn
 
 from symmetries.data import digits
-from symmetries.data.pose_labels import pose_sectors
+from symmetries.data.derived import pose_sectors
 from symmetries.learners.invariant_network import InvariantNetwork, InvariantNetworkConfig
 from symmetries.learners.invariant_network import evidence as evidence_module
 from symmetries.learners.invariant_network.evidence import LaplaceEvidence

@@ -33,8 +33,7 @@ import torch
 from torch import Tensor, nn
 
 from symmetries.data import ImageSet, load
-from symmetries.data.derived import rotated
-from symmetries.data.pose_labels import pose_sectors, six_or_nine
+from symmetries.data.derived import pose_sectors, rotated, six_or_nine
 from symmetries.learners.invariant_network import InvariantNetwork, InvariantNetworkConfig
 from symmetries.learners.invariant_network.search import trained_at
 from symmetries.nn.named_networks import named_network
@@ -242,7 +241,7 @@ def schedule(seeds: int, searches: int, first: int) -> list[tuple[str, float]]:
     for number in range(max(seeds, searches)):
         parts += [("grid", number)] if number < seeds else []
         parts += [("search", first + number)] if number < searches else []
-    return parts + [("gradients", start) for start in STARTS if searches]
+    return parts + [("gradients", start) for start in STARTS if seeds and searches]
 
 
 def join(name: str, close: float) -> None:

@@ -54,11 +54,11 @@ def printed(steps: int) -> Job:
     )  # fmt: skip
 
 
-def joint(added: str, seconds: float, seed: int = 0, steps: int = 15_000) -> Job:
+def joint(added: str, seconds: float, seed: int = 0, steps: int = 15_000, words: str = "") -> Job:
     """The joint model of paper 3; widths are compared with those at 0 degrees."""
     return Job(
-        f"joint-{steps}-{added.replace(' ', '-')}-{seed}", seconds, "invariant-vae/run.py",
-        f"--parts rotation --steps {steps} --added {added} --first-seed {seed} "
+        f"joint-{seed}", seconds, "invariant-vae/run.py",
+        f"--parts rotation --steps {steps} --added {added} --first-seed {seed} {words} "
         "--limit {left} --data {data} --out {out}",
         "--digits --steps 2 --images 300",
     )  # fmt: skip
@@ -73,12 +73,12 @@ def conjectures(steps: int, seconds: float) -> Job:
     )  # fmt: skip
 
 
-def vaes(added: str, sizes: str, seed: int = 0) -> Job:
+def vaes(added: int, size: int, seed: int = 0, kind: str = "VAE") -> Job:
     """VAEs of Figure 9 with the networks and steps of AugVAE and of fixed augmentation."""
     return Job(
-        f"vaes-{added}-{sizes}-{seed}".replace(" ", "-"), 60.0, "invariant-vae/run.py",
-        "--parts figure9 --alike --full-precision --kinds VAE --channels 64 128 256 "
-        f"--vae-steps 20000 --rotations {added} --sizes {sizes} --first-seed {seed} "
+        "vaes", 60.0, "invariant-vae/run.py",
+        f"--parts figure9 --alike --full-precision --kinds {kind} --channels 64 128 256 "
+        f"--vae-steps 20000 --rotations {added} --sizes {size} --first-seed {seed} "
         "--data {data} --out {out}",
         "--vae-steps 2 --small",
     )  # fmt: skip
@@ -88,7 +88,7 @@ def widths(name: str, part: str, seeds: str, seconds: float = 60.0) -> Job:
     """Tables of paper 0, as many as fit."""
     return Job(
         f"weights-{name}", seconds, "invariant-weights/run.py",
-        f"--part {part} --seeds {seeds} --minutes {{minutes}} --data {{data}} "
+        f"{part} --seeds {seeds} --minutes {{minutes}} --data {{data}} "
         "--out {out}/results.json",
         "--steps 1 --examples 100 --features 16",
         "invariant-weights/results.json",
@@ -141,65 +141,13 @@ SALIENCY = Job(
     "--ig-steps 2 --seeds 0 1 --batch-size 64",
 )  # fmt: skip
 SETS = ("cifar100", "cifar10")
+TABLE3 = "--table 3 --tags crossed 'crossed families'"
+# One lane each: a machine that is shared runs as many of them beside each other as it has room for.
 QUEUES: dict[str, tuple[tuple[Job, ...], ...]] = {
-    "trials": (
-        (
-            tenth("cifar10", "both", 4, 0.1, 3),
-            tenth("cifar100", "yes", 4, 0.1, 3),
-            tenth("cifar100 cifar10", "both", 8, 0.5, 1),
-        ),
-        (plain("figure4", "--figure 4 --sets cifar100 --rotations 4 --seeds 1"),),
-        (
-            trial("t2-soft", "sharp", 3),
-            trial("t2-soft", "pooled", 3),
-            trial("t2-strict", "light", 16, True),
-            trial("t2-strict", "sharp", 16, True),
-        ),
-        tuple(
-            pictured(*run)
-            for run in (("mnist-affine", 0, 0), ("mnist-colour", 0, 1), ("sprites-affine", 0, 0))
-        ),
+    "start": (
+        (widths("start", "--part start", "0 1 2", 60.0), widths("start", TABLE3, "1 2", 60.0)),
     ),
-    "rows": (
-        (
-            widths("families", "long --tags 'crossed families'", "0", 180.0),
-            widths("start", "start", "0", 40.0),
-        ),
-        (widths("fixed", "long --tags fixed", "0", 90.0), joint("180 90", 150.0)),
-        *(
-            (
-                cifar(data, "t2-soft", rotations=1),
-                cifar(data, "t2-strict t2-soft", True, rotations=1),
-                cifar(f"{data}-packed", "t2-strict", rotations=1),
-            )
-            for data in SETS
-        ),
-        (
-            tenth("cifar100 cifar10", "both", 8, 0.5, 1),
-            pictured("sprites-affine", 0, 0),
-            widths("identified", "identified-finer", "0 1 2", 60.0),
-            vaes("180 0", "50000 12500"),
-            printed(3000),
-            conjectures(3000, 60.0),
-        ),
-    ),
-    "more": (
-        (
-            widths("start", "start", "0", 40.0),
-            widths("identified", "identified-finer", "0 1 2", 60.0),
-            printed(3000),
-        ),
-        (
-            joint("180", 150.0),
-            *(pictured("mnist-affine", added, 0) for added in (15, 180)),
-            joint("0 15 45 90 180", 60.0, steps=1000),  # for Figure 6
-        ),
-        (cifar("cifar100", "t2-soft", rotations=1), conjectures(3000, 60.0)),
-        (
-            cifar("cifar10", "t2-soft", rotations=1),
-            cifar("cifar10-packed", "t2-strict", rotations=1),
-            cifar("cifar10", "soft", True),
-        ),
-        (vaes("180 0", "50000"), vaes("180 0", "12500")),
-    ),
+    "identified": ((widths("identified", "--part identified-finer", "0 1 2", 60.0),),),
+    "joint": ((joint("0", 20.0, steps=1000), joint("180 90 15", 120.0, words="--base 1000")),),
+    "vaes": (tuple(vaes(added, size) for size in (50_000, 12_500) for added in (180, 0)),),
 }

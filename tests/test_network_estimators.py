@@ -107,8 +107,9 @@ def test_other_groups_have_widths_and_intervals_in_their_own_units(group):
     assert model.predict(images[:3]).shape == (3,)
     assert len(model.invariance_) == len(model.model_.profiles) == model.model_.group.dim
     for part in model.invariance_:
-        assert part.interval[0] <= part.half_width + 1e-6
-        assert part.half_width <= part.interval[1] + 1e-6
+        used = (part.gain or (1, 0))[0] > (part.gain or (1, 0))[1]
+        low, high = part.interval if used else [1.0 if part.unit == "factor" else 0.0] * 2
+        assert low - 1e-6 <= part.half_width <= high + 1e-6
     module = model.module()
     x = torch.from_numpy(images[:4]).float()
     expected = torch.from_numpy(model.predict_proba(images[:4])).float()

@@ -8,7 +8,9 @@ from matplotlib.figure import Figure
 from torch import nn
 
 import symmetries
-from symmetries.results import AuditResult, OrbitResult
+from symmetries.report import PAGES, plot
+from symmetries.results import AuditResult, Estimate, OrbitResult, PrescribeResult, WrapResult
+from symmetries.results.showing import ShownResult
 
 NET = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
 DATA = torch.rand(9, 1, 8, 8, generator=torch.Generator().manual_seed(0)), torch.arange(9) % 3
@@ -66,3 +68,28 @@ def test_an_audit_without_run_and_data_has_a_page():
     found = symmetries.audit_model(NET, DATA, "c4", steps=2, progress=False)
     assert isinstance(found, AuditResult)
     assert "Is it invariant to c4?" in found.to_html()
+
+
+def test_results_of_wrap_and_prescribe_have_a_page_and_a_figure(results):
+    known = {"run": results["orbit"].run}
+    number = Estimate(mean=0.8, standard_error=0.02, low=0.76, high=0.84)
+    both = {"bare": number, "wrapped": number, "gain": number, "moves": 0.3}
+    wrapped = WrapResult(
+        warnings=(), model="net", output="logits", score="accuracy", group="rotation", range=(),
+        limit=0.3, rule="mode", threshold=1.0, views=1, candidates=(), chosen_on=9, measured_on=9,
+        untouched=both, moved=both, reference=results["orbit"].data, **known,
+    )  # fmt: skip
+    tried = [{"name": "rotation", "amount": amount, "gain": number} for amount in (15.0, 30.0)]
+    prescribed = PrescribeResult(
+        warnings=(), moves=(), conflicts=(), tried=tried, gain=number, robustness=number,
+        accuracy=0.8, networks=9, fill=0.0, code={}, data=results["orbit"].data, **known,
+    )  # fmt: skip
+    for result in (wrapped, prescribed):
+        assert "</html>" in result.to_html()
+        assert isinstance(result.plot(), Figure)
+
+
+def test_every_result_that_shows_itself_has_a_page_and_a_figure():
+    shown = set(ShownResult.__subclasses__())
+    assert shown <= set(PAGES)
+    assert shown <= set(plot.registry)

@@ -32,7 +32,7 @@ from benchmarks.planted.reading import read
 from benchmarks.planted.records import Results, Row
 
 from symmetries.data import ImageSet
-from symmetries.training.pruning import pruning_hook
+from symmetries.training.log import pruning_hook
 from symmetries.training.side_by_side import sleep_while_waiting
 
 RESULTS = Path(__file__).with_name("results")

@@ -11,6 +11,7 @@ every stage; no stage begins that cannot end within ``--budget`` seconds.
 """
 
 import argparse
+import dataclasses
 import json
 import signal
 import sys
@@ -34,6 +35,7 @@ HELD_OUT = 5000
 TURNS = 24  # of the peer
 VIEWS = 8  # of the average
 PRIOR = 100.0
+FITS = "GROUP, or GROUP:CHANNELS:BLOCKS:STEPS:BLUR, the last as a factor"
 
 
 class Net(nn.Module):
@@ -192,6 +194,19 @@ def accuracies(
     return found
 
 
+def read_fit(words: str) -> tuple[str, OrbitConfig]:
+    """A group, and what is to be fitted to it, from GROUP[:CHANNELS:BLOCKS:STEPS:BLUR]."""
+    group, *numbers = words.split(":")
+    config = OrbitConfig.preset("default")
+    if numbers:
+        channels, blocks, steps, blur = (float(number) for number in numbers)
+        views = {name: blur * getattr(config.views, name) for name in ("before", "least", "most")}
+        network = {"channels": int(channels), "blocks": int(blocks)}
+        once = {"steps": int(steps), "rounds": 1}
+        config = config.replace(views=views, network=network, training=once)
+    return group, config
+
+
 def main() -> None:
     """Run one data set."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -202,9 +217,8 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=16)
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--peer-steps", type=int, default=2000)
-    parser.add_argument("--preset", default="default")
-    parser.add_argument("--fit-steps", type=int, help="of the first round of an orbit posterior")
-    parser.add_argument("--fit-rounds", type=int, default=4)
+    parser.add_argument("--fits", nargs="+", default=["rotation", "c8"], help=FITS)
+    parser.add_argument("--needed", type=float, default=60.0, help="seconds that a fit may take")
     parser.add_argument("--test", type=int, help="number of test pictures")
     parser.add_argument("--pictures", type=int, help="of the training set")
     given = parser.parse_args()
@@ -236,10 +250,6 @@ def main() -> None:
         (given.out / f"{given.data}.json").write_text(json.dumps(result, indent=1) + "\n")
         print(f"{time.perf_counter() - began:.0f} s", name, found, flush=True)
 
-    config = OrbitConfig.preset(given.preset)
-    if given.fit_steps:
-        longer = {"steps": given.fit_steps, "rounds": given.fit_rounds}
-        config = config.replace(training=longer)
     start = time.perf_counter()
     net = train_network(train, device, given.epochs, given.width, flips=given.data != "mnist")
     net = net.to(memory_format=torch.contiguous_format)
@@ -248,16 +258,11 @@ def main() -> None:
     start = time.perf_counter()
     keep("average over 8 views", start, accuracy=accuracies(Average(net, plain), *how))
 
-    def wrapped(group: str) -> None:
+    def wrapped(words: str) -> None:
         start = time.perf_counter()
+        group, config = read_fit(words)
         result = symmetries.wrap(
-            net,
-            train,
-            group,
-            held_out=held,
-            preset=config,
-            device=device.type,
-            progress=False,
+            net, train, group, held_out=held, preset=config, device=device.type, progress=False
         )
         kept = ("rule", "threshold", "views", "pose_error", "warnings", "chosen_on", "measured_on")
         found = {name: getattr(result, name) for name in kept}
@@ -266,20 +271,24 @@ def main() -> None:
                 name: {"gain": part.gain.mean, "low": part.gain.low, "high": part.gain.high}
                 for name, part in (("as they are", result.untouched), ("moved", result.moved))
             },
-            "training": {"steps": config.training.steps, "rounds": config.training.rounds},
+            "network": dataclasses.asdict(config.network),
+            "steps": config.training.steps,
             "latency_ms": [one.model_dump() for one in result.latency],
-            "candidates": [one.model_dump() for one in result.candidates],
+            "candidates": [
+                [one.rule, one.threshold, one.untouched, one.moved] for one in result.candidates
+            ],
         }
-        keep(f"wrapped, {group}", start, accuracy=accuracies(result.fitted, *how), **found)
+        found["accuracy"] = accuracies(result.fitted, *how)
+        result.fitted.threshold = 0.0  # as the peer, which always moves
+        keep(f"wrapped, {words}", start, **found, always_moved=accuracies(result.fitted, *how))
 
-    if left() > 150:
-        wrapped("rotation")
     if left() > 60 and given.peer_steps:
         start = time.perf_counter()
         peer = train_peer(net, train, plain, device, given.peer_steps)
         keep("peer with a prior", start, accuracy=accuracies(peer, *how), turns=TURNS)
-    if left() > 1.4 * seconds.get("wrapped, rotation", 1e9):
-        wrapped("c8")
+    for words in given.fits:
+        if left() > given.needed:
+            wrapped(words)
 
 
 if __name__ == "__main__":

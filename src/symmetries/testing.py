@@ -15,7 +15,7 @@ from symmetries._validation.checks import invalid
 from symmetries.actions.base import Action
 from symmetries.groups.base import Group
 from symmetries.groups.names import named_group
-from symmetries.groups.shapes import check_eta
+from symmetries.groups.special import check_eta
 
 __all__ = [
     "action_error",

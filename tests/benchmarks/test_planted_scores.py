@@ -15,7 +15,7 @@ from benchmarks.planted.records import FoundRow, Results, Row
 from benchmarks.planted.score import score_cell, score_parameter, table
 from benchmarks.planted.truth import BINS, CANNOT, FINITE
 
-from symmetries.training.pruning import call_hooks
+from symmetries.training.log import call_hooks
 
 WIDE = math.radians(60)
 

@@ -18,8 +18,7 @@ from symmetries.data import (
     translated,
     upside_down_sixes,
 )
-from symmetries.data.derived import hue_colours
-from symmetries.data.draws import Draws
+from symmetries.data.derived import Draws, hue_colours
 
 
 def blob(n, row, column, side=28):

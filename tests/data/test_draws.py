@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from symmetries.data.draws import Draws
+from symmetries.data.derived import Draws
 
 
 def test_streams_are_fixed_by_seed_and_name():

@@ -23,6 +23,13 @@ def small(outputs: int = 3) -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(36, outputs))
 
 
+class InPlace(nn.Module):
+    """Overwrites what the layer before needs for its gradient."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.add_(1)
+
+
 def test_a_module_that_cannot_be_handled_is_refused_in_one_sentence():
     def build(module, action="rotation", config="quick"):
         return InvariantNetwork(module, action, SHAPE, config)
@@ -33,6 +40,7 @@ def test_a_module_that_cannot_be_handled_is_refused_in_one_sentence():
         (nn.Flatten(0), r"parameters to train, got none"),
         (nn.Conv2d(1, 2, 3), r"outputs \(N, K\) for images"),
         (nn.Sequential(nn.BatchNorm2d(1, track_running_stats=False), small()), "GroupNorm"),
+        (nn.Sequential(small(), nn.Sigmoid(), InPlace()), "network that torch can differentiate"),
     ):
         with pytest.raises(ValueError, match=message):
             build(module)

@@ -9,10 +9,9 @@ from torch import nn
 
 from symmetries.data import ImageSet
 from symmetries.learners.invariant_vae import InvariantVAE, InvariantVAEConfig
-from symmetries.learners.invariant_vae.bound import log_weights
-from symmetries.learners.invariant_vae.health import warn_if_collapsed
-from symmetries.learners.invariant_vae.losses import beta, joint_loss
+from symmetries.learners.invariant_vae.losses import beta, joint_loss, log_weights
 from symmetries.learners.invariant_vae.networks import wound_log_prob
+from symmetries.learners.invariant_vae.summary import warn_if_collapsed
 from symmetries.learners.symmetry_model.summary import highest_density_width
 from symmetries.nn.diagonal_gaussian import gaussian_log_prob
 from symmetries.training import Step

@@ -5,12 +5,13 @@ import math
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from symmetries.learners.invariant_network.profile import WidthProfile
+from symmetries.learners.invariant_network.profile import WidthProfile, settled
 from symmetries.learners.invariant_network.search import line_search
 
 from .network_worker import fitted
@@ -126,3 +127,27 @@ def test_networks_that_have_not_converged_tell_no_width():
     assert not found.settled
     assert not found.told
     assert searched(lambda width, order: -30 * (width - 1.1) ** 2 + order, 7).told
+
+
+def test_noise_alone_is_no_lack_of_convergence():
+    generator = torch.Generator().manual_seed(1)
+    at = [0.1 * i for i in range(8)]
+    same = [-20 * (w - 0.4) ** 2 for w in at]
+    alarms = 0
+    for _ in range(200):
+        noise = (8 * torch.randn(8, generator=generator)).tolist()
+        alarms += not settled(at, same, [v + e for v, e in zip(same, noise, strict=True)])
+    assert alarms < 0.1 * 200
+    tilted = [v + 200 + 60 * w for v, w in zip(same, at, strict=True)]
+    assert not settled(at, same, tilted)
+
+
+def test_a_width_that_cannot_be_told_is_used_only_if_left_out_images_prefer_it():
+    told = WidthProfile("x", 3.0, [0.0, 1.0, 2.0, 3.0], [-30.0, 0.0, -30.0, -60.0])
+    assert told.told
+    assert told.used == told.best
+    flat = WidthProfile("x", 3.0, [0.0, 1.0, 2.0, 3.0], [-1.0, 0.0, -1.0, -2.0])
+    assert not flat.told
+    assert flat.used == 0.0
+    assert replace(flat, gain=0.1, gain_error=0.02).used == flat.best
+    assert replace(flat, gain=0.01, gain_error=0.02).used == 0.0

@@ -15,10 +15,10 @@ from symmetries.groups.names import parse_group
 from symmetries.groups.product import Product
 from symmetries.learners.symmetry_model.config import SymmetryConfig
 from symmetries.learners.symmetry_model.coordinates import content_centre
-from symmetries.learners.symmetry_model.idempotence import idempotence_loss
 from symmetries.learners.symmetry_model.losses import (
     finite_inference_loss,
     generative_loss,
+    idempotence_loss,
     lie_inference_loss,
 )
 from symmetries.learners.symmetry_model.moments import (

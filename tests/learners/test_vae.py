@@ -14,9 +14,8 @@ from symmetries.groups.colour import Colour
 from symmetries.groups.finite import Cyclic
 from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel
 from symmetries.learners.vae import VAE, InvVAE, VAEConfig
-from symmetries.learners.vae.health import warn_if_collapsed
-from symmetries.learners.vae.model import elbo_loss
-from symmetries.learners.vae.noise import mean_back, set_noise, squares
+from symmetries.learners.vae.model import elbo_loss, warn_if_collapsed
+from symmetries.learners.vae.proposal import mean_back, set_noise, squares
 from symmetries.nn.autoencoder import ConvDecoder, ConvEncoder
 from symmetries.nn.codes import fitted_prior
 from symmetries.nn.diagonal_gaussian import gaussian_kl, gaussian_log_prob, importance_bound

@@ -11,8 +11,7 @@ from symmetries.groups.affine import Affine2
 from symmetries.groups.colour import Colour
 from symmetries.groups.names import parse_group
 from symmetries.learners.vae import InvVAE, VAEConfig
-from symmetries.learners.vae.noise import set_noise, squares
-from symmetries.learners.vae.proposal import Pairs, _factor, posterior, propose
+from symmetries.learners.vae.proposal import Pairs, _factor, posterior, propose, set_noise, squares
 from symmetries.nn.diagonal_gaussian import gaussian_log_prob
 
 TINY = VAEConfig().replace(latent=2, channels=(4,), strides=(2,), hidden=8, steps=1, batch_size=4)

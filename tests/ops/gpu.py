@@ -9,7 +9,7 @@ alone::
 Elsewhere the same cases run on a processor, in Triton's interpreter or, for the warps in CUDA C, as
 threads under a sanitizer of g++ (``address`` or ``thread``)::
 
-    TRITON_INTERPRET=1 python tests/ops/gpu.py --operations warp flow
+    TRITON_INTERPRET=1 python tests/ops/gpu.py --operations flow spline
     TRITON_INTERPRET=1 python tests/ops/gpu.py --operations warp --emulate address
 
 On a GPU a memory checker wants one process::
@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from fused_cases import CASES, PARTS, Case, run_case
+from fused_cases import CASES, IN_CUDA_C, PARTS, Case, run_case
 
 from symmetries import ops
 from symmetries._utils.provenance import provenance, source_digest, versions
@@ -53,7 +53,9 @@ def count_with_tensors() -> None:
     interpreter._patch_lang_tensor = patched
 
 
-def chosen(part: str | None, operations: Sequence[str], names: Sequence[str]) -> list[Case]:
+def chosen(
+    part: str | None, operations: Sequence[str], names: Sequence[str], emulated: bool
+) -> list[Case]:
     """The cases that are asked for and can run here."""
     return [
         case
@@ -61,6 +63,7 @@ def chosen(part: str | None, operations: Sequence[str], names: Sequence[str]) ->
         if case.operation in operations
         and (not names or case.name in names)
         and not (INTERPRETED and case.compiled)
+        and not (INTERPRETED and case.operation in IN_CUDA_C and not emulated)
     ]
 
 
@@ -148,7 +151,10 @@ def main() -> int:
     if not (INTERPRETED or torch.cuda.is_available()):
         print("No GPU was found: TRITON_INTERPRET=1 runs the cases on a processor.")  # noqa: T201
         return 2
-    began, cases = time.perf_counter(), chosen(given.part, given.operations, given.cases)
+    began, cases = (
+        time.perf_counter(),
+        chosen(given.part, given.operations, given.cases, given.emulate is not None),
+    )
     if given.emulate:
         from fused_cases.emulation import emulate_warps
 

@@ -12,9 +12,9 @@ from symmetries.ops.cuda import adam_cuda, compiler, warp_cuda
 from symmetries.ops.cuda.compiler import _value, has_compiler
 
 
-def plan(n, channels, height, width, mode="bilinear", versions=1, margin=0):
-    images = torch.empty(n, channels, height + 2 * margin, width + 2 * margin)
-    return warp_cuda.Plan(images, torch.empty(n, versions, 6), mode, height, width)
+def plan(n, channels, height, width, mode="bilinear", versions=1):
+    images = torch.empty(n, channels, height, width)
+    return warp_cuda.Plan(images, torch.empty(n, versions, 6), mode)
 
 
 @pytest.mark.parametrize(("height", "width"), [(28, 28), (17, 40), (64, 64), (9, 5), (8, 100)])
@@ -45,7 +45,7 @@ def test_rows_are_copied_by_fours_where_they_can_be_and_it_pays():
     assert not plan(2, 1, 64, 62).aligned
     assert not plan(2, 1, 64, 64, "bspline").aligned  # filtered as they are copied
     odd = torch.empty(2 * 64 * 64 + 1)[1:].view(2, 1, 64, 64)
-    assert not warp_cuda.Plan(odd, torch.empty(2, 1, 6), "bilinear", 64, 64).aligned
+    assert not warp_cuda.Plan(odd, torch.empty(2, 1, 6), "bilinear").aligned
 
 
 def test_launches_fill_the_grid(monkeypatch):
@@ -66,12 +66,13 @@ def test_launches_fill_the_grid(monkeypatch):
     assert all(rest[1:] == (128, 4, 24, 6) for _, rest in calls)
 
 
-def test_large_images_are_left_to_triton_and_coefficients_are_not_filtered_again():
+def test_large_images_are_left_to_torch():
     assert not plan(2, 3, 224, 224).fits()
     assert not plan(2, 1, 8, 200).fits()  # more warps than a block should have
     assert not plan(1, 1, 8, 8, versions=70_000).fits()  # more blocks than a grid can have
-    assert plan(2, 1, 28, 28, "bspline", margin=12).constants["FILTER"] == 0
-    assert warp_cuda.plan(torch.rand(2, 1, 8, 8), torch.rand(2, 1, 6), "bilinear", 8, 8) is None
+    assert plan(2, 3, 72, 72, "bspline").fits()
+    assert not plan(2, 3, 96, 96, "bspline").fits()
+    assert warp_cuda.plan(torch.rand(2, 1, 8, 8), torch.rand(2, 1, 6), "bilinear") is None
 
 
 def test_tables_of_tensors_say_where_each_begins():
@@ -137,7 +138,7 @@ def test_what_is_wrong_at_first_use_is_not_used(monkeypatch, wrong):
     monkeypatch.setattr(warp_cuda.Plan, "compile_all", lambda made: None)
     with torch.inference_mode():  # where it may happen to be first
         images = torch.rand(1, 1, 12, 9)
-        assert warp_cuda._agrees(images, "bilinear", (12, 9), oracle) == (not wrong)
+        assert warp_cuda._agrees(images, "bilinear", oracle) == (not wrong)
 
 
 def test_kernels_that_do_not_compile_are_not_used(monkeypatch):
@@ -145,7 +146,7 @@ def test_kernels_that_do_not_compile_are_not_used(monkeypatch):
         raise warp_cuda.CudaError("no")
 
     monkeypatch.setattr(warp_cuda, "cuda_kernel", fail)
-    assert not warp_cuda._agrees(torch.rand(1, 1, 12, 9), "bilinear", (12, 9), oracle)
+    assert not warp_cuda._agrees(torch.rand(1, 1, 12, 9), "bilinear", oracle)
 
 
 def test_kernels_stay_away_from_the_cpu():
@@ -236,17 +237,17 @@ def test_plans_are_made_once_and_unknown_ones_are_asked_for_again(monkeypatch):
     theta = torch.rand(2, 1, 6)
 
     def found(side, **place):
-        return warp_cuda.plan(OnGpu(2, 1, side, side, **place), theta, "bilinear", side, side)
+        return warp_cuda.plan(OnGpu(2, 1, side, side, **place), theta, "bilinear")
 
     assert found(8) is found(8) is not None
     assert found(8, place=4) is not found(8)  # rows that do not begin at multiples of 16 bytes
     assert [found(9), found(9), found(10), found(10)] == [None] * 4
     assert asked == [(8, 8), (8, 8), (9, 9), (10, 10), (10, 10)]
-    shared = warp_cuda.plan(OnGpu(2, 1, 8, 8), theta[:1], "bilinear", 8, 8)
+    shared = warp_cuda.plan(OnGpu(2, 1, 8, 8), theta[:1], "bilinear")
     assert shared.steps[0] == 0
     assert found(8).steps[0] == 6
     monkeypatch.setattr(warp_cuda, "_MOST_PLANS", 1)
-    assert warp_cuda.plan(OnGpu(3, 1, 8, 8), torch.rand(3, 1, 6), "bilinear", 8, 8).n == 3
+    assert warp_cuda.plan(OnGpu(3, 1, 8, 8), torch.rand(3, 1, 6), "bilinear").n == 3
     assert len(warp_cuda._plans) == 1
 
 

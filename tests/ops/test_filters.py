@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from symmetries.ops._networks import Network
+from symmetries.ops.kernel_network import Network
 from symmetries.ops.triton.launching import Watched
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from fused_cases import CASES, ELSEWHERE, PARTS, Case, run_case
+from fused_cases import CASES, ELSEWHERE, IN_CUDA_C, PARTS, Case, run_case
 from fused_cases.checking import function_case
 
 from symmetries.ops import OPERATIONS, _dispatch
@@ -32,7 +32,8 @@ def run_script(*arguments):
 @pytest.mark.parametrize("part", PARTS)
 def test_kernels_in_the_interpreter_agree_with_their_oracles(part):
     rows = run_script("--part", part)
-    expected = [case.name for case in PARTS[part] if not case.compiled]
+    here = [case for case in PARTS[part] if case.operation not in IN_CUDA_C]
+    expected = [case.name for case in here if not case.compiled]
     assert [row["case"] for row in rows] == expected
 
 

@@ -16,9 +16,8 @@ from symmetries.training import TrainConfig, train
 from symmetries.training.batches import HostBatches, Order
 from symmetries.training.fabric import fabric_class
 from symmetries.training.graph import wants_graph
-from symmetries.training.optim import build_optimizer
-from symmetries.training.progress_bar import ProgressBar
-from symmetries.training.schedule import lr_factor
+from symmetries.training.log import ProgressBar
+from symmetries.training.optim import build_optimizer, lr_factor
 from symmetries.training.step import HostReadError, Step
 
 from .helpers import ROWS, loss, make_config, make_data, make_model, same_state

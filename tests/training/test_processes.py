@@ -9,7 +9,7 @@ from torch import nn
 
 from symmetries.training import train
 from symmetries.training.batches import Order
-from symmetries.training.example_dropout import DropoutByRows
+from symmetries.training.stacked_rng import DropoutByRows
 from symmetries.training.step import Step
 
 from .helpers import assert_weights, loss, make_config, make_data, make_model, run_jobs, run_worker

@@ -3,14 +3,18 @@
 import json
 import signal
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from torch.utils.data import Dataset
 
+from symmetries._utils.provenance import learner_digest
+from symmetries.learners.invariant_vae.losses import beta, joint_loss
+from symmetries.learners.symmetry_model.losses import generative_loss
 from symmetries.training import fingerprint as fingerprints
-from symmetries.training import train
+from symmetries.training import loop, train
 from symmetries.training.checkpoint import CheckpointError, load_state, write_state
 from symmetries.training.fingerprint import fingerprint
 
@@ -218,6 +222,23 @@ def test_a_checkpoint_that_does_not_know_its_data_resumes(tmp_path):
     assert history.steps_per_second == 0.0
     with pytest.raises(ValueError, match="seed: expected the same as in the checkpoint"):
         train(make_model(), loss, make_data(), make_config(tmp_path, resume=True, seed=8))
+
+
+def test_resume_with_other_code_of_the_learner_is_refused(tmp_path, monkeypatch):
+    digests = iter(("before", "before", "after"))
+    monkeypatch.setattr(loop, "learner_digest", lambda loss: next(digests))
+    train(make_model(), loss, make_data(), make_config(tmp_path))
+    config = make_config(tmp_path, resume=True)
+    train(make_model(), loss, make_data(), config)
+    with pytest.raises(ValueError, match=r"code: expected the learner's code as in .* got after;"):
+        train(make_model(), loss, make_data(), config)
+
+
+def test_a_digest_is_that_of_the_learner():
+    digest = learner_digest(joint_loss)
+    assert digest == learner_digest(partial(joint_loss, None)) == learner_digest(beta)
+    assert digest not in (None, learner_digest(generative_loss))
+    assert learner_digest(loss) is None
 
 
 def test_seeds_are_told_as_they_were_given(tmp_path):

@@ -7,10 +7,12 @@ be reproduced.
 import hashlib
 import os
 import platform
+import re
 import shlex
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -60,14 +62,27 @@ def device_name(device: "torch.device | str") -> str:
 
 
 @cache
-def source_digest() -> str:
-    """SHA-256 of the package's own source files: the same code, the same digest."""
-    root = Path(__file__).resolve().parents[1]
+def source_digest(part: str = "") -> str:
+    """SHA-256 of the package's own source files, or of a part such as "learners/vae"."""
+    root = Path(__file__).resolve().parents[1] / part
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*")):
         if path.suffix in (".py", ".cu"):
             digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
+
+
+def learner_digest(function: Callable[..., Any]) -> str | None:
+    """Digest of the learner whose code a function belongs to; None for other functions.
+
+    Example:
+        >>> learner_digest(print) is None
+        True
+    """
+    function = getattr(function, "func", function)  # of a partial function
+    module = getattr(function, "__module__", None) or ""
+    name = re.match(r"symmetries\.(learners\.\w+)\.", module)
+    return source_digest(name.group(1).replace(".", "/"))[:16] if name else None
 
 
 def threads() -> int:

@@ -3,8 +3,8 @@
 from symmetries.actions.base import Action
 from symmetries.actions.colours import ColourAction
 from symmetries.actions.images import ImageAction
-from symmetries.actions.items import PermutationAction, SequenceAction
 from symmetries.actions.nodes import NodeAction
+from symmetries.actions.permute import PermutationAction, SequenceAction
 from symmetries.actions.points import PointAction
 from symmetries.actions.signals import SignalAction
 from symmetries.actions.volumes import VolumeAction

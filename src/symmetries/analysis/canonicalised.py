@@ -29,7 +29,7 @@ class CanonicalisedModel(nn.Module):
     elsewhere the model sees it as it is, to the bit. Several views are weighted by q.
 
     Args:
-        model: from pictures (N, C, H, W) in [0, 1] to its answer; it is not trained.
+        model: from pictures (N, C, H, W) like the reference to its answer; it is not trained.
         posterior: fitted to pictures in the poses that the model knows.
         kind: of the answer: "logits", "probabilities", "embedding", "scalar", "sequence" and "ctc"
             stay; "map", "points" (x, y in pixels) and "boxes" (N, K, >= 4) move along.
@@ -62,7 +62,7 @@ class CanonicalisedModel(nn.Module):
         return super().train(False)
 
     def forward(self, images: Tensor) -> Any:  # noqa: ANN401 - what the model gives
-        """The answer for pictures (N, C, H, W) in [0, 1], in the frame of these pictures."""
+        """The answer for pictures (N, C, H, W) like the reference, in the frame of these."""
         check_image_shape(images, self.shape)
         if self.threshold is None:
             return self._given(plain(self.model(images)))
@@ -115,7 +115,7 @@ class CanonicalisedModel(nn.Module):
             theta, flat = matrix[..., :2, :].flatten(0, 1), (seen - level).flatten(0, 1)
             padding: Any = "constant" if self.frame.plain else "reflect"
             seen = warp(flat, theta, interpolation="bicubic", padding=padding)
-            seen = (seen.unflatten(0, (n, count)) + level).clamp(0, 1)
+            seen = within_range(seen.unflatten(0, (n, count)) + level, images[:, None], level)
         return torch.where(moves[:, None, None, None, None], seen, images[:, None]), matrix
 
     def _given(self, answer: Any) -> Any:  # noqa: ANN401
@@ -148,6 +148,20 @@ class CanonicalisedModel(nn.Module):
         boxes = torch.cat((around.amin(2), around.amax(2)), -1)
         some = answer[..., :4].abs().sum(-1, keepdim=True) > 0  # rows of zeros are no boxes
         return torch.cat((torch.where(some, boxes, answer[..., :4]), answer[..., 4:]), -1)
+
+
+def within_range(moved: Tensor, images: Tensor, fill: Tensor) -> Tensor:
+    """Moved pictures (..., C, H, W) without what interpolation adds beyond the values of each.
+
+    Args:
+        moved: whose axes before the last three those of the pictures can be broadcast to.
+        images: before they were moved, of any range.
+        fill: values (C, 1, 1) of the background.
+    """
+    axes = (-3, -2, -1)
+    low = torch.minimum(images, fill).amin(axes, keepdim=True)
+    high = torch.maximum(images, fill).amax(axes, keepdim=True)
+    return torch.minimum(torch.maximum(moved, low), high)
 
 
 class _Function(nn.Module):

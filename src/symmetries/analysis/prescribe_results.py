@@ -11,7 +11,7 @@ from symmetries.analysis.classifiers import Classifier
 from symmetries.analysis.pictures import example_indices, example_labels, for_display, to_bytes
 from symmetries.analysis.prescribe_trials import REPEATS, Task, points
 from symmetries.analysis.provenance import Info, data_summary
-from symmetries.analysis.stored_models import Loaded, load_classifier
+from symmetries.analysis.stored_models import Loaded, load_classifier, right_answers
 from symmetries.auditing.answers import CLASSIFIERS
 from symmetries.auditing.models import PROBE, Model
 from symmetries.results import Estimate, ModelCurve, PrescribedMove, PrescribeResult, TriedMove
@@ -107,10 +107,7 @@ def load_model(
 def model_curves(task: Task, loaded: Loaded, chosen: dict[str, float]) -> tuple[ModelCurve, ...]:
     """Accuracy of a given model along each move, and within what is prescribed."""
     images, labels = task.images.images[:LOOKED_AT].to(task.pixels.device), task.labels[:LOOKED_AT]
-    own = labels
-    if loaded.labels is not None:
-        known = {label: number for number, label in enumerate(loaded.labels)}
-        own = torch.tensor([known.get(int(label), -1) for label in labels])
+    own = right_answers(loaded, labels)
 
     def accuracy(moves: Tensor) -> float:
         with torch.no_grad():

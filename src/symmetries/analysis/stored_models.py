@@ -64,6 +64,14 @@ class Loaded:
     notes: tuple[str, ...] = ()
 
 
+def right_answers(loaded: Loaded, labels: Tensor) -> Tensor:
+    """The number of the logit that stands for each label (N,); -1 where there is none."""
+    if loaded.labels is None:
+        return labels
+    known = {label: number for number, label in enumerate(loaded.labels)}
+    return torch.tensor([known.get(int(label), -1) for label in labels])
+
+
 def load_classifier(
     model: "str | Path | Model | Classifier",
     trust: bool,

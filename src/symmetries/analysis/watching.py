@@ -2,16 +2,27 @@
 
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from symmetries._validation.checks import check_images, wrong_type
+from symmetries._validation.checks import check_images, invalid, wrong_type
 from symmetries.analysis.arriving import AT_ONCE
+from symmetries.analysis.classifiers import Classifier
 from symmetries.analysis.inputs import Readable, read_images
+from symmetries.analysis.pictures import for_display, to_bytes
+from symmetries.analysis.preprocessing import make_preprocessing
 from symmetries.analysis.provenance import Call, Info, data_summary
+from symmetries.analysis.stored_models import load_classifier, right_answers
+from symmetries.auditing.answers import CLASSIFIERS
+from symmetries.auditing.models import PROBE, Model
+from symmetries.data import ImageSet
 from symmetries.monitoring import Watcher
-from symmetries.results import ChangedParameter, DataSummary, WatchResult
+from symmetries.results import ChangedParameter, DataSummary, ExpectedLoss, WatchResult
+from symmetries.results.pictures import WatchPictures
 
 
 def watch(
@@ -22,6 +33,10 @@ def watch(
     size: tuple[int, int] | None = None,
     fill: float | None = None,
     seed: int = 0,
+    model: str | Path | Model | Classifier | None = None,
+    normalize: str | None = None,
+    channels: str | None = None,
+    trust: bool = False,
 ) -> WatchResult:
     """Say whether a stream of pictures has changed against a reference, how, and since when.
 
@@ -37,6 +52,12 @@ def watch(
         size: (height, width) to resize to.
         fill: background value from 0 to 1; None finds it at the borders.
         seed: of everything drawn.
+        model: a classifier, as of :func:`symmetries.audit`: what a change costs it is told, by its
+            scores on the reference under every change. Labels of the reference count as right; if
+            there are none, the model's own answers.
+        normalize: of the model's inputs, "imagenet" or "0.5/0.25".
+        channels: "bgr" if the model wants blue first.
+        trust: load a model's file that can run code.
 
     Example:
         >>> from symmetries import load
@@ -47,11 +68,33 @@ def watch(
     """
     call = Call("watch", reference=reference, stream=stream, alpha=alpha, seed=seed)
     images = read_images(reference, size=size)
-    watcher = Watcher.fit(images.images, alpha, seed, fill)
+    watched = None if model is None else load_watched(model, images, trust, normalize, channels)
+    watcher = Watcher.fit(images.images, alpha, seed, fill, *(watched or ()))
     for part in batches(stream, size):
         watcher.update(part)
     info = call.info(seed, torch.device("cpu"))
     return describe(watcher, data_summary(images), lambda: info)
+
+
+def load_watched(
+    model: str | Path | Model | Classifier,
+    images: ImageSet,
+    trust: bool,
+    normalize: str | None,
+    channels: str | None,
+) -> tuple[Model, Tensor | None]:
+    """A classifier, and the number of the logit that is right for each picture of the reference."""
+    loaded = load_classifier(
+        model,
+        trust,
+        "cpu",
+        images=images.images[:PROBE],
+        labels=images.labels,
+        preprocessing=make_preprocessing(normalize, channels),
+    )
+    if loaded.kind not in CLASSIFIERS:
+        raise invalid("model", "a classifier", f"a model of {loaded.kind}", "leave it out")
+    return loaded.call, None if images.labels is None else right_answers(loaded, images.labels)
 
 
 def batches(stream: Readable | Iterable[Tensor], size: tuple[int, int] | None) -> Iterator[Tensor]:
@@ -72,7 +115,11 @@ def describe(watcher: Watcher, reference: DataSummary, info: Info) -> WatchResul
     found = watcher.finding()
     change = found.change
     parameters = {} if change is None else change.parameters
-    return WatchResult(
+    loss = None
+    if found.loss is not None:
+        score: Literal["accuracy", "agreement"] = "accuracy" if reference.classes else "agreement"
+        loss = ExpectedLoss(score=score, **asdict(found.loss))
+    result = WatchResult(
         reference=reference,
         pictures=found.number,
         alarm=found.alarm,
@@ -86,8 +133,12 @@ def describe(watcher: Watcher, reference: DataSummary, info: Info) -> WatchResul
             for name, (value, low, high, unit) in parameters.items()
         ),
         explained=None if change is None else change.explained,
+        loss=loss,
+        trace=tuple(watcher.trace),
         run=info(),
     )
+    frames = [to_bytes(for_display(part)) for part in (watcher.shown, watcher.arrived)]
+    return result.attach(WatchPictures(*frames))
 
 
 def sentence(result: WatchResult) -> str:
@@ -97,7 +148,18 @@ def sentence(result: WatchResult) -> str:
         return f"no change in {seen} (evidence 10^{result.evidence:.1f} of 10^{result.limit:.1f})"
     sizes = ", ".join(f"{p.name} {_size(p)} {p.unit}" for p in result.parameters)
     what = f"{result.name}: {sizes}" if sizes else str(result.name)
-    return f"changed after {result.since:,} of {seen}: {what}"
+    return f"changed after {result.since:,} of {seen}: {what}{_cost(result)}"
+
+
+def _cost(result: WatchResult) -> str:
+    """What a change is expected to cost, in words; nothing where that is not known."""
+    if result.loss is None:
+        return ""
+    loss = result.loss
+    ends = f"at least {loss.low:.1f}"
+    if loss.high is not None:
+        ends = f"{loss.points:.1f} [{loss.low:.1f}, {loss.high:.1f}]"
+    return f"; expected loss of {loss.score} {ends} points"
 
 
 def _size(part: ChangedParameter) -> str:
@@ -121,4 +183,6 @@ def prometheus(result: WatchResult) -> str:
             continue  # a limit is no amount
         labels = f'{{change="{result.name}",parameter="{part.name}",unit="{part.unit}"}}'
         lines.append(f"symmetries_watch_amount{labels} {part.amount:.6g}")
+    if result.loss is not None and result.loss.high is not None:
+        lines.append(f"symmetries_watch_expected_loss_points {result.loss.points:.6g}")
     return "\n".join(lines) + "\n"

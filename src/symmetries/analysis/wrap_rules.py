@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from symmetries.actions.colours import ColourAction
-from symmetries.analysis.canonicalised import MOVING, CanonicalisedModel
+from symmetries.analysis.canonicalised import MOVING, CanonicalisedModel, within_range
 from symmetries.auditing.answers import plain
 from symmetries.auditing.boxes import match_boxes, read_boxes
 from symmetries.auditing.estimate import estimate
@@ -164,7 +164,8 @@ def moved_pictures(module: CanonicalisedModel, x: Tensor, s: Tensor) -> Tensor:
     if chart.moves_pixels:
         padding: Any = "constant" if module.frame.plain else "reflect"
         theta = affine_inverse(chart.matrix(s))[:, :2]
-        y = (warp(x - level, theta, interpolation="bicubic", padding=padding) + level).clamp(0, 1)
+        y = warp(x - level, theta, interpolation="bicubic", padding=padding) + level
+        y = within_range(y, x, level)
     if chart.colours is not None:
         y = ColourAction(chart.colours)(chart.colour(s), y.clamp(0, 1))
     return torch.where((s == 0).all(1)[:, None, None, None], x, y)

@@ -34,18 +34,21 @@ from symmetries.auditing.answers import CLASSIFIERS
 from symmetries.auditing.models import PROBE, Model, check_answers
 from symmetries.auditing.run import Output
 from symmetries.data import ImageSet
+from symmetries.data.base import check_unit_range
 from symmetries.groups import CyclicShift, Group
 from symmetries.groups.names import as_group
 from symmetries.groups.ranges import Range, parse_range
 from symmetries.learners.orbit_posterior import OrbitConfig, OrbitPosterior
 from symmetries.learners.orbit_posterior.chart import Chart
+from symmetries.learners.orbit_posterior.pose_reader import fit_whole
 from symmetries.learners.orbit_posterior.versions import action_on
 from symmetries.results import ExportedFile, Preprocessing, WrapResult
 from symmetries.training.step import mix
 
 HELD_OUT = 0.2  # of the reference
-MOST_HELD_OUT = 4000
+MOST_HELD_OUT = 10_000
 LEAST_HELD_OUT = 40
+NEARLY = 1e-3  # by which values of pictures may be beyond [0, 1]
 BEYOND = 1.15  # times the range: how far random moves go while the posterior is fitted
 
 
@@ -79,8 +82,8 @@ def wrap(
 
     Args:
         model: a module, an ONNX or exported file, or whatever :func:`symmetries.audit` takes.
-        reference: pictures in [0, 1] in the poses that the model knows; with labels if there are
-            any, else the model's own answers decide.
+        reference: pictures in the poses that the model knows, in [0, 1] or as it takes them; with
+            labels if there are any, else the model's own answers decide.
         group: transformations to undo: rotations, shifts, zooms, flips, hue, finite groups.
         views: poses of each picture that the model may see, each a forward pass.
         range: how far the transformations will go, "rotation=45"; by default angles go all around,
@@ -180,6 +183,8 @@ def wrap_model(
         if loaded.kind in CLASSIFIERS:
             check_answers(loaded.call, kept.images[:PROBE].to(place))
         own = not {"hue", "saturation", "value"} & set(group.names)
+        if not own:
+            check_unit_range(images.images, "reference", NEARLY)  # colours are those of [0, 1]
         value = resolve_background(
             kept, loaded.fill if fill is None else fill, say, per_channel=own
         )
@@ -259,12 +264,12 @@ def fit_posterior(
     seed: int,
     training: dict[str, Any],
 ) -> OrbitPosterior:
-    """An orbit posterior of two folds, both of which read poses."""
-    config = OrbitConfig.resolve(preset).replace(check=False, folds=2)
+    """An orbit posterior whose one network reads poses."""
+    config = OrbitConfig.resolve(preset).replace(check=False)
     action = action_on(images.images, group, fill)
     lines = {c.name for c in Chart(group, 8).coordinates if c.kind == "line"}
     reach = {name: BEYOND * width for name, width in widths.items() if name in lines}
     _, channels, height, width = images.images.shape
     model = OrbitPosterior(action, (channels, height, width), config, seed, reach=reach)
-    model.fit(images, **training)
+    fit_whole(model, images, **training)
     return model

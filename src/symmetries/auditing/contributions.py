@@ -6,9 +6,9 @@ layer adds, as the rest of the network passes it on. If all other layers are equ
 error of the whole.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,16 +19,9 @@ from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
 from symmetries.actions.signals import SignalAction
 from symmetries.auditing.answers import named_modules, plain
+from symmetries.auditing.conjugates import changed, children_called, grid_side, module_calls
 from symmetries.auditing.elements import Moves, half_widths, make_moves, resolve_action
-from symmetries.auditing.layer_laws import (
-    Act,
-    chosen_law,
-    layer_laws,
-    main_tensor,
-    stays,
-    undo,
-    with_main,
-)
+from symmetries.auditing.layer_laws import Act, undo
 from symmetries.auditing.lie import is_smooth, one_parameter
 from symmetries.auditing.models import model_device, untouched
 from symmetries.groups.base import Group
@@ -37,6 +30,12 @@ from symmetries.results import LayerError
 EXAMPLES = 4
 ELEMENTS = 3
 STEP = 0.01  # of the small elements, as a share of each bound
+QUARTER = math.pi / 2
+
+
+Pair = tuple[
+    Any, Any, float
+]  # two elements (None is the identity), and a factor for the difference
 
 
 def layer_contributions(
@@ -90,61 +89,159 @@ def layer_contributions(
         kind: Any = type(action)
         action = kind(action.group, interpolation="bicubic", padding="border")
     moves = make_moves(action, batch, samples=ELEMENTS, half_width=half_width, seed=seed)
-    widths = half_widths(action.group, half_width).tolist()
-    pairs = _small(action.group, widths, batch) if local else _large(moves, batch)
-    leaves = {n: m for n, m in named_modules(model).items() if n and not [*m.children()]}
     found: dict[str, tuple[float, float]] = {}
     with untouched(model), torch.no_grad():
-        laws = _call_laws(model, leaves, batch, moves, pairs[0][0])
-        still = _flat(model, batch)
-        size = float(still.norm()) or 1.0
-        for name, layer in leaves.items():
-            squares = torch.zeros(3, dtype=torch.float64)
-            for plus, minus, factor in pairs:
-                ends = [
-                    None
-                    if g is None
-                    else _outputs(model, layer, laws.get(name, []), batch, moves, g)
-                    for g in (plus, minus)
-                ]
-                if ends[0] is None:
-                    break
-                others = ends[1] or [still] * 3
-                changes = [(a - b).norm() * factor for a, b in zip(ends[0], others, strict=True)]
-                squares += torch.stack(changes).square().cpu()
-            else:
-                added, before, behind = (squares / len(pairs) / size**2).tolist()
-                found[name] = (added**0.5, ((before + behind) / 2) ** 0.5)
+        network = _Network(model, batch, moves)
+        widths = half_widths(action.group, half_width).tolist()
+        for name in network.ranked():
+            try:
+                squares = network.local(name, widths) if local else network.whole(name)
+            except ValueError:  # a map of a size that the group cannot move
+                continue
+            found[name] = (squares[0] ** 0.5, squares[1] ** 0.5)
     return found
 
 
 def contribution_passes(moves: Moves) -> int:
-    """How many passes of the model :func:`layer_contributions` makes for each layer."""
+    """How many passes of the model :func:`layer_contributions` makes for each layer, at most."""
     group = moves.action.group
     if isinstance(moves.action, ImageAction | SignalAction) and is_smooth(group):
-        return 6 * sum(unit != "step" for unit in group.units)
+        return 8 * sum(unit != "step" for unit in group.units)
     return 3 * min(ELEMENTS, len(moves))
 
 
-def _large(moves: Moves, x: Tensor) -> list[tuple[Any, Any, float]]:
-    """A few of the elements, each against the identity."""
-    every = list(moves.of(0, len(x), x.device))
-    count = min(ELEMENTS, len(every))
-    return [(every[i * len(every) // count], None, 1.0) for i in range(count)]
+class _Network:
+    """A network whose modules are moved one by one."""
 
+    def __init__(self, model: nn.Module, x: Tensor, moves: Moves) -> None:
+        self.model, self.x, self.moves = model, x, moves
+        self.modules = named_modules(model)
+        self.elements = [*moves.of(0, len(x), x.device)]
+        self.calls = module_calls(model, self.modules, x, moves, self.elements[0])
+        called = {self.modules[name]: name for name in self.calls}
+        self.children = {n: children_called(self.modules[n], called) for n in self.calls}
+        self.still = _flat(model, x)
+        self.size = float(self.still.norm()) or 1.0
 
-def _small(group: Group[Any], widths: Sequence[float], x: Tensor) -> list[tuple[Any, Any, float]]:
-    """Small elements along each parameter, there and in the other direction, and w / 2t.
+    def ranked(self) -> list[str]:
+        """Names of layers, and of modules with operations of their own, whose laws are known."""
+        return [name for name in self.modules if self._is_known(name)]
 
-    Blurring by interpolation is even in t, and is not there in the difference of both.
-    """
-    pairs = []
-    for i, (parameter, width) in enumerate(zip(group.parameters, widths, strict=True)):
-        t = STEP * parameter.bound
-        if parameter.unit != "step" and width > 0:
-            ends = [one_parameter(group, i, sign * t, x) for sign in (1, -1)]
-            pairs.append((ends[0], ends[1], width / (2 * t)))
-    return pairs
+    def _is_known(self, name: str) -> bool:
+        calls, inside = self.calls.get(name), self.children.get(name, [])
+        if not any(call.inputs for call in calls or () if call):
+            return False
+        if not inside:
+            return bool(name)
+        if type(self.modules[name]).forward is nn.Sequential.forward:
+            return False  # nothing but its children
+        every = [self.calls[child] for child in inside]
+        return all(own is not None and all(c and c.alone for c in own) for own in every)
+
+    def whole(self, name: str) -> tuple[float, float]:
+        """Squares of what a module adds, and of resampling alone, over a few elements."""
+        count = min(ELEMENTS, len(self.elements))
+        some = [self.elements[i * len(self.elements) // count] for i in range(count)]
+        return self._with_trips(name, [(element, None, 1.0) for element in some])
+
+    def local(self, name: str, widths: Sequence[float]) -> tuple[float, float]:
+        """The same from small elements, and what of it is not seen where pixels stay pixels."""
+        group = self.moves.action.group
+        added, alone = [], []
+        for i, (parameter, width) in enumerate(zip(group.parameters, widths, strict=True)):
+            if parameter.unit == "step" or width == 0:
+                continue
+            small = [self._pair(i, STEP * parameter.bound, width)]
+            on_grid = self._on_grid(name, i, width)
+            if on_grid is None:
+                rate, trips = self._with_trips(name, small)
+            else:
+                rate = self._squares(name, small, self._there, self._back)
+                trips = max(rate - on_grid, 0.0)
+            added.append(rate)
+            alone.append(trips)
+        count = max(len(added), 1)
+        return sum(added) / count, sum(alone) / count
+
+    def _on_grid(self, name: str, i: int, width: float) -> float | None:
+        """Square of what a module adds where pixels of its finest grid go to pixels.
+
+        Shifts by one pixel there, and quarter turns of square maps; None for other parameters.
+        Both lose nothing but what leaves the frame; shifts blur coarser grids, half as much as
+        moving there and back does. The network that is compared with has lost the same.
+        """
+        parameter = self.moves.action.group.parameters[i]
+        names = (name, *self.children[name])
+        calls = [call for one in names for call in self.calls[one] or () if call]
+        side = max(call.side for call in calls)
+        turns = parameter.name == "rotation" and all(call.square for call in calls)
+        if not side or not (turns or parameter.unit == "half-image"):
+            return None
+        step = QUARTER if turns else 2 / side
+        factor = min(1.0, width / step) if turns else width / step
+
+        def lose(element: Any, act: Act, h: Tensor) -> Tensor:  # noqa: ANN401
+            tripped = self._trip(element, act, h)
+            exact = turns or grid_side(self.moves, h) == side
+            return tripped if exact else (h + tripped) / 2
+
+        squares = 0.0
+        for element in (self._element(i, step), self._element(i, -step)):
+            moved = self._output(name, element, self._there, self._back)
+            lost = self._output(name, element, lose, lose)
+            squares += self._square(moved - lost)
+        return squares / 2 * factor**2
+
+    def _square(self, change: Tensor) -> float:
+        return float(change.norm() / self.size) ** 2
+
+    def _pair(self, i: int, t: float, width: float) -> Pair:
+        """An element along a parameter, the same in the other direction, and w / 2t.
+
+        Blurring by interpolation is even in t, and is not there in the difference of both.
+        """
+        return self._element(i, t), self._element(i, -t), width / (2 * t)
+
+    def _element(self, i: int, t: float) -> Any:  # noqa: ANN401 - elements differ by group
+        return one_parameter(self.moves.action.group, i, t, self.x)
+
+    def _with_trips(self, name: str, pairs: Sequence[Pair]) -> tuple[float, float]:
+        """Squares of what a module adds, and of its inputs or output moved there and back."""
+        before = self._squares(name, pairs, self._trip, None)
+        behind = self._squares(name, pairs, None, self._trip)
+        return self._squares(name, pairs, self._there, self._back), (before + behind) / 2
+
+    def _squares(
+        self,
+        name: str,
+        pairs: Sequence[Pair],
+        before: Any,  # noqa: ANN401
+        behind: Any,  # noqa: ANN401
+    ) -> float:
+        """Mean square of the changes of the output, relative to its size."""
+        total = 0.0
+        for plus, minus, factor in pairs:
+            a, b = (
+                self.still if g is None else self._output(name, g, before, behind)
+                for g in (plus, minus)
+            )
+            total += self._square((a - b) * factor)
+        return total / len(pairs)
+
+    def _output(self, name: str, element: Any, before: Any, behind: Any) -> Tensor:  # noqa: ANN401
+        inside = [(self.modules[child], self.calls[child] or ()) for child in self.children[name]]
+        changes = [change and partial(change, element) for change in (before, behind)]
+        with changed(self.modules[name], self.calls[name] or (), inside, *changes):
+            return _flat(self.model, self.x)
+
+    def _there(self, element: Any, act: Act, h: Tensor) -> Tensor:  # noqa: ANN401
+        return act(element, h)
+
+    def _back(self, element: Any, act: Act, h: Tensor) -> Tensor:  # noqa: ANN401
+        return undo(act, self.moves)(element, h)
+
+    def _trip(self, element: Any, act: Act, h: Tensor) -> Tensor:  # noqa: ANN401
+        return self._back(element, act, act(element, h))
 
 
 def with_contributions(
@@ -168,160 +265,6 @@ def with_contributions(
         else row
         for row in rows
     )
-
-
-@dataclass(frozen=True)
-class _CallLaws:
-    """How the inputs and the output of one call of a layer move; None for what is no tensor."""
-
-    inputs: tuple[Act | None, ...]
-    output: Act
-
-
-def _call_laws(
-    model: nn.Module,
-    leaves: Mapping[str, nn.Module],
-    x: Tensor,
-    moves: Moves,
-    element: Any,  # noqa: ANN401
-) -> dict[str, list[_CallLaws]]:
-    """The laws of every call of every layer, from one pass as given and one moved.
-
-    Layers with an input or output whose law is not known are left out.
-    """
-    still = _recorded(model, leaves, x)
-    moved = _recorded(model, leaves, moves.action(element, x))
-    found: dict[str, list[_CallLaws]] = {}
-    for name, calls in still.items():
-        laws: list[_CallLaws] = []
-        for (inputs, output), other in zip(calls, moved[name], strict=False):
-            if not _moves(output):
-                continue
-            pairs = list(zip(inputs, other[0], strict=True))
-            acts = tuple(_law(moves, element, a, b) if _moves(a) else None for a, b in pairs)
-            known = all(
-                act is not None for act, (a, _) in zip(acts, pairs, strict=True) if _moves(a)
-            )
-            law = _law(moves, element, output, other[1])
-            if law is None or not known:
-                break
-            laws.append(_CallLaws(acts, law))
-        else:
-            found[name] = laws
-    return found
-
-
-def _law(moves: Moves, element: Any, h: Tensor, moved: Tensor) -> Act | None:  # noqa: ANN401
-    """How a tensor moves: by its shape over images, else by the law that fits best; or None."""
-    laws = layer_laws(moves, h)
-    if isinstance(moves.action, ImageAction):
-        act = next(iter(laws.values()))
-        return stays if h.ndim == 2 or h.shape[-2:] == (1, 1) else act
-    errors = {}
-    for law, act in laws.items():
-        if act is not None and h.shape == moved.shape:
-            errors[law] = float((act(element, h) - moved).double().square().sum())
-    return laws[chosen_law(errors)] if errors else None
-
-
-def _recorded(
-    model: nn.Module, leaves: Mapping[str, nn.Module], x: Tensor
-) -> dict[str, list[tuple[tuple[Any, ...], Any]]]:
-    """Inputs and output of every call of every layer; None for inputs that are no data.
-
-    Nodes of a converted ONNX file take their weights as inputs: these do not move.
-    """
-    found: dict[str, list[tuple[tuple[Any, ...], Any]]] = {}
-    own = {id(one) for one in (*model.parameters(), *model.buffers())}
-
-    def keep(name: str) -> Callable[..., None]:
-        def hook(_layer: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:  # noqa: ANN401
-            rows = [_moves(one) and len(one) == len(x) and id(one) not in own for one in inputs]
-            kept = tuple(
-                one.clone() if row else None for one, row in zip(inputs, rows, strict=True)
-            )
-            found.setdefault(name, []).append((kept, main_tensor(output)))
-
-        return hook
-
-    handles = [layer.register_forward_hook(keep(name)) for name, layer in leaves.items()]
-    try:
-        call_model(model, x)
-    finally:
-        for handle in handles:
-            handle.remove()
-    return found
-
-
-def _outputs(
-    model: nn.Module,
-    layer: nn.Module,
-    laws: Sequence[_CallLaws],
-    x: Tensor,
-    moves: Moves,
-    element: Any,  # noqa: ANN401 - elements differ by group
-) -> list[Tensor] | None:
-    """Outputs with the conjugate of a layer, and with its inputs or output moved there and back."""
-    if not any(act for law in laws for act in law.inputs):
-        return None
-
-    def move(act: Act | None, z: Any) -> Any:  # noqa: ANN401
-        return z if act is None else act(element, z)
-
-    def back(act: Act, h: Tensor) -> Tensor:
-        return undo(act, moves)(element, h)
-
-    def conjugate(law: _CallLaws, inputs: list[Any], _: Any) -> Any:  # noqa: ANN401
-        moved = [move(act, z) for act, z in zip(law.inputs, inputs, strict=True)]
-        output = layer.forward(*moved)
-        return with_main(output, back(law.output, main_tensor(output)))
-
-    def before(law: _CallLaws, inputs: list[Any], _: Any) -> Any:  # noqa: ANN401
-        pairs = zip(law.inputs, inputs, strict=True)
-        return layer.forward(*(z if act is None else back(act, move(act, z)) for act, z in pairs))
-
-    def behind(law: _CallLaws, _: list[Any], output: Any) -> Any:  # noqa: ANN401
-        return with_main(output, back(law.output, move(law.output, main_tensor(output))))
-
-    outputs = []
-    for change in (conjugate, before, behind):
-        try:
-            with _changed(layer, laws, change):
-                outputs.append(_flat(model, x))
-        except ValueError:  # a map of a size that the group cannot move
-            return None
-    return outputs
-
-
-@contextmanager
-def _changed(
-    layer: nn.Module,
-    laws: Sequence[_CallLaws],
-    change: Callable[[_CallLaws, list[Any], Any], Any],
-) -> Iterator[None]:
-    """A layer whose output is ``change(law, inputs, output)``, call by call."""
-    waiting: list[list[Any]] = []
-    calls = iter(laws)
-
-    def before(_layer: nn.Module, inputs: tuple[Any, ...]) -> None:
-        waiting.append([one.clone() if isinstance(one, Tensor) else one for one in inputs])
-
-    def after(_layer: nn.Module, _inputs: tuple[Any, ...], output: Any) -> Any:  # noqa: ANN401
-        law = next(calls, None) if _moves(main_tensor(output)) else None
-        inputs = waiting.pop()
-        return output if law is None else change(law, inputs, output)
-
-    handles = [layer.register_forward_pre_hook(before), layer.register_forward_hook(after)]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-def _moves(value: Any) -> bool:  # noqa: ANN401 - whatever a layer takes
-    """Whether a group can act on an input or an output: rows of floats."""
-    return isinstance(value, Tensor) and value.is_floating_point() and value.ndim >= 2
 
 
 def _flat(model: nn.Module, x: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from symmetries._validation.checks import (
 )
 from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
-from symmetries.actions.items import PermutationAction, SequenceAction
+from symmetries.actions.permute import PermutationAction, SequenceAction
 from symmetries.actions.points import PointAction
 from symmetries.actions.signals import SignalAction
 from symmetries.actions.volumes import VolumeAction

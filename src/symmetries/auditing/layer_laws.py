@@ -12,8 +12,8 @@ from torch import Tensor
 from symmetries._validation.placement import exact_products
 from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
-from symmetries.actions.items import PermutationAction, SequenceAction
 from symmetries.actions.nodes import NodeAction, linear_part
+from symmetries.actions.permute import PermutationAction, SequenceAction
 from symmetries.actions.points import PointAction
 from symmetries.actions.signals import SignalAction
 from symmetries.actions.volumes import VolumeAction
@@ -55,7 +55,7 @@ def layer_laws(moves: Moves, output: Tensor) -> dict[str, Act | None]:
     laws: dict[str, Act | None] = {"equivariance": None}
     if output.ndim == 2 or (output.ndim == 4 and isinstance(action.group, Colour)):
         laws = {"invariance": stays}
-    elif output.ndim == 3 and spatial and _grid(output) is not None:
+    elif output.ndim == 3 and spatial and grid_of_tokens(output) is not None:
         laws = {"equivariance": _Tokens(moves.place)}
     elif (output.ndim == 4 and spatial) or (output.ndim == 5 and isinstance(action, VolumeAction)):
         laws = {"equivariance": moves.place}
@@ -112,12 +112,12 @@ def with_main(output: Any, tensor: Tensor) -> Any:  # noqa: ANN401
     return type(output)(*parts) if hasattr(output, "_fields") else parts
 
 
-def _grid(tokens: Tensor) -> tuple[int, int] | None:
+def grid_of_tokens(tokens: Tensor) -> tuple[int, int] | None:
     """Side of the square of patches, and number of tokens in front of it; None if there is none.
 
     Example:
         >>> import torch
-        >>> _grid(torch.zeros(2, 197, 8)), _grid(torch.zeros(2, 12, 8))
+        >>> grid_of_tokens(torch.zeros(2, 197, 8)), grid_of_tokens(torch.zeros(2, 12, 8))
         ((14, 1), None)
     """
     for others in OTHER_TOKENS:
@@ -134,7 +134,7 @@ class _Tokens:
     move: Act
 
     def __call__(self, element: Any, tokens: Tensor) -> Tensor:  # noqa: ANN401
-        side, others = _grid(tokens) or (0, 0)
+        side, others = grid_of_tokens(tokens) or (0, 0)
         maps = tokens[:, others:].mT.unflatten(2, (side, side))
         return torch.cat((tokens[:, :others], self.move(element, maps).flatten(2).mT), 1)
 

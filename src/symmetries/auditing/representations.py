@@ -12,8 +12,8 @@ from torch.nn import functional as F
 from symmetries._validation.checks import check_choice, invalid
 from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
-from symmetries.actions.items import PermutationAction
 from symmetries.actions.nodes import linear_part
+from symmetries.actions.permute import PermutationAction
 from symmetries.actions.points import PointAction
 from symmetries.actions.volumes import VolumeAction
 from symmetries.auditing.answers import KINDS

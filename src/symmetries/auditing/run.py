@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from symmetries._validation.checks import check_finite, check_flag, check_whole, invalid
 from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
-from symmetries.actions.items import PermutationAction, SequenceAction
+from symmetries.actions.permute import PermutationAction, SequenceAction
 from symmetries.actions.signals import SignalAction
 from symmetries.auditing.answers import OF_ARRAYS, read_logits, taking_tensors
 from symmetries.auditing.contributions import EXAMPLES, with_contributions

@@ -34,6 +34,17 @@ def watch(
     alpha: Annotated[
         float, typer.Option("--alpha", help="Largest probability of any false alarm.")
     ] = 0.01,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="MODEL",
+            help="A classifier, as of symmetries audit: what a change costs it is told.",
+        ),
+    ] = None,
+    normalize: options.Normalize = None,
+    channels: options.Channels = None,
+    trust: options.Trust = False,
     fill: options.Fill = None,
     output: options.Output,
     seed: options.Seed = 0,
@@ -42,9 +53,9 @@ def watch(
     """Watch pictures for a change: rotation, shift, zoom, hue, value, blur, or none of these.
 
     Run it again to go on with what has come since: the output folder keeps the state. Writes
-    watch.json, watch.prom (for Prometheus) and state/, all in one step, after every 1,000 pictures
-    and at the end; --json prints a line for every 50 pictures. Exit code 6 says that the stream has
-    changed.
+    watch.json, report.html, watch.prom (for Prometheus) and state/, all in one step, after every
+    1,000 pictures and at the end; --json prints a line for every 50 pictures. Exit code 6 says that
+    the stream has changed.
 
     [dim]Example:[/] symmetries watch reference/ camera-3/ --out out/camera-3
     """
@@ -55,7 +66,7 @@ def watch(
     from symmetries.analysis.arriving import arriving
     from symmetries.analysis.inputs import read_images
     from symmetries.analysis.provenance import data_summary
-    from symmetries.analysis.watching import describe, sentence
+    from symmetries.analysis.watching import describe, load_watched, sentence
     from symmetries.cli.inputs import reading_arguments
     from symmetries.cli.output import owned
     from symmetries.cli.runs import begin
@@ -65,7 +76,9 @@ def watch(
     if stream != "-" and not Path(stream).exists():
         describe_set(stream)  # refuses what is no name of a data set either, before any work
     machine = options.Machine(seed=seed, device="cpu")
-    chosen = [reference, stream, *options.given(alpha=alpha, fill=fill), *reading.words()]
+    chosen = [reference, stream, *options.given(alpha=alpha, fill=fill, model=model)]
+    chosen += [*options.given(normalize=normalize, channels=channels, trust=trust)]
+    chosen += reading.words()
     run = begin("watch", chosen, output.folder("watch", stream), machine, output)
     how = reading_arguments(reading)
     with owned(run.out):
@@ -75,11 +88,15 @@ def watch(
             "reference": summary.sha256,
             "stream": stream,
             **{"alpha": alpha, "seed": seed, "fill": fill, "resize": reading.resize},
+            **{"model": model, "normalize": normalize, "channels": channels},
             "version": f"symmetries {__version__}, torch {torch.__version__}",
         }
         watcher = None if output.overwrite else resumed(run.out, started)
         if watcher is None:
-            watcher = Watcher.fit(images.images, alpha, seed, fill)
+            watched: Any = ()
+            if model is not None:
+                watched = load_watched(model, images, trust, normalize, channels)
+            watcher = Watcher.fit(images.images, alpha, seed, fill, *watched)
             watcher.position = {**started, "threads": threads(), "after": None}
         before = run.info()  # asking for the commit takes longer than looking at some pictures
 
@@ -136,5 +153,6 @@ def write(out: Path, watcher: "Watcher", result: "WatchResult") -> None:
 
     with output_folder(out, True) as into:
         result.save(into / "watch.json")
+        result.to_html(into / "report.html")
         (into / "watch.prom").write_text(prometheus(result))
         watcher.save(into / STATE)

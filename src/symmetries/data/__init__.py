@@ -3,10 +3,9 @@
 from symmetries.data.arrays import array_file, from_array
 from symmetries.data.background import background
 from symmetries.data.base import ImageSet, data_folder, standardise
-from symmetries.data.bundled import digits
 from symmetries.data.cifar_files import cifar
 from symmetries.data.convert import as_image_set, as_images
-from symmetries.data.datasets import from_dataset
+from symmetries.data.datasets import digits, from_dataset
 from symmetries.data.derived import coloured, rotated, scaled, translated, upside_down_sixes
 from symmetries.data.drifting import drift, transforming
 from symmetries.data.idx import fashion_mnist, mnist, read_idx

@@ -1,4 +1,4 @@
-"""Image sets from torch data sets."""
+"""Image sets from torch data sets, and the digits that scikit-learn brings along."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch.utils.data import Dataset, IterableDataset
 
-from symmetries._validation.checks import invalid, wrong_type
+from symmetries._validation.checks import check_choice, invalid, wrong_type
 from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet
+from symmetries.data.derived import Draws
 from symmetries.data.labels import of_items
 from symmetries.data.pictures import over_white
 
@@ -60,3 +61,26 @@ def _full(image: Any) -> Any:  # noqa: ANN401 - whatever a data set holds
     if isinstance(image, Image.Image) and image.mode == "P":
         return over_white(image).convert("RGB")
     return image
+
+
+TEST_COUNT = 360
+
+
+def digits(split: str = "train") -> ImageSet:
+    """Load the 1,797 digits of 8 x 8 pixels that ship with scikit-learn, in a fixed split.
+
+    Args:
+        split: "train" (1,437 images) or "test" (360).
+
+    Example:
+        >>> digits("test").images.shape
+        torch.Size([360, 1, 8, 8])
+    """
+    from sklearn.datasets import load_digits
+
+    check_choice(split, ("train", "test"), "split")
+    bunch = load_digits()
+    order = Draws(0, "digits/split").permutation(len(bunch.images))
+    chosen = order[:TEST_COUNT] if split == "test" else order[TEST_COUNT:]
+    images = (bunch.images[chosen] / 16).astype(np.float32)
+    return from_array(images, bunch.target[chosen], "digits", tuple("0123456789"))

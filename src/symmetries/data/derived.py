@@ -10,13 +10,64 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from symmetries._validation.checks import check_choice, check_flag, check_number, invalid
+from symmetries._validation.checks import (
+    check_choice,
+    check_flag,
+    check_number,
+    check_whole,
+    invalid,
+)
 from symmetries.actions.images import ImageAction
 from symmetries.data.base import ImageSet, check_set
-from symmetries.data.draws import Draws, Floats
 from symmetries.groups.affine import Affine2
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+class Draws:
+    """A stream of random numbers, fixed by a seed and a name.
+
+    Args:
+        seed: any integer from 0.
+        stream: name of the stream; streams with different names are independent.
+
+    Example:
+        >>> float(Draws(0, "example").uniform(1)[0])
+        0.14722189129168872
+        >>> Draws(0, "example").permutation(5).tolist()
+        [0, 1, 3, 2, 4]
+    """
+
+    def __init__(self, seed: int, stream: str) -> None:
+        if not isinstance(seed, int) or seed < 0:
+            raise invalid("seed", "an integer from 0", repr(seed), "try seed=0")
+        self._bits = np.random.PCG64(np.random.SeedSequence([seed, *stream.encode()]))
+
+    def uniform(self, count: int, low: float = 0.0, high: float = 1.0) -> Floats:
+        """Return ``count`` numbers uniform in [low, high), with 53 random bits each."""
+        raw = np.asarray(self._bits.random_raw(count), dtype=np.uint64)
+        return low + (high - low) * ((raw >> np.uint64(11)).astype(np.float64) * 2.0**-53)
+
+    def integers(self, count: int, high: int) -> Integers:
+        """Return ``count`` integers uniform in 0 .. high - 1."""
+        return np.floor(self.uniform(count) * high).astype(np.int64)
+
+    def permutation(self, count: int) -> Integers:
+        """Return a random permutation of 0 .. count - 1."""
+        return np.argsort(self.uniform(count), kind="stable").astype(np.int64)
+
+    def choice(self, weights: Floats, count: int) -> Integers:
+        """Return ``count`` positions in ``weights``, drawn in proportion to the weights."""
+        edges = np.cumsum(weights, dtype=np.float64)
+        if not edges[-1] > 0:
+            raise invalid("weights", "a positive sum", edges[-1], "give a positive weight")
+        found = np.searchsorted(edges, self.uniform(count) * edges[-1], side="right")
+        return np.asarray(found, dtype=np.int64)
+
 
 _CHUNK = 2048
 
@@ -176,3 +227,48 @@ def upside_down_sixes(
         images = torch.where(labels[:, None, None, None] == 1, sixes.flip(-2, -1), sixes)
     suffix = "6-180-pairs" if pairs else "6-180"
     return ImageSet(images, labels, f"{data.name}{suffix}", ("6", "9"))
+
+
+POINTER = 7  # a digit that looks like no turned copy of itself
+
+
+def pose_sectors(data: ImageSet, sectors: int, copies: int = 1) -> ImageSet:
+    """Sevens, each turned by any angle; the label is which of n equal sectors it points to.
+
+    A classifier may be averaged over at most half a sector or so, 180 / n degrees, before it
+    mistakes one for the next.
+
+    Args:
+        data: labelled digits.
+        sectors: n.
+        copies: how many times each image occurs, at an angle of its own.
+
+    Example:
+        >>> from symmetries.data.datasets import digits
+        >>> pose_sectors(digits("train"), 3).labels.unique().tolist()
+        [0, 1, 2]
+    """
+    check_set(data)
+    check_whole(sectors, "sectors")
+    check_whole(copies, "copies")
+    upright = data.images[_labels(data) == POINTER].repeat(copies, 1, 1, 1)
+    turns = torch.rand(len(upright), 1, generator=torch.Generator().manual_seed(0))
+    group = Affine2("rotation")
+    turned = ImageAction(group, fill=0.0)(group.exp(2 * math.pi * turns), upright)
+    labels = (sectors * turns[:, 0]).long().clamp(0, sectors - 1)
+    names = tuple(f"sector {i}" for i in range(sectors))
+    return ImageSet(turned, labels, f"{data.name}-{sectors}-sectors", names)
+
+
+def six_or_nine(data: ImageSet) -> ImageSet:
+    """Upright sixes and nines, which half a turn exchanges; the label is which."""
+    check_set(data)
+    labels = _labels(data)
+    kept = (labels == 6) | (labels == 9)
+    return ImageSet(data.images[kept], (labels[kept] == 9).long(), f"{data.name}-6-9", ("6", "9"))
+
+
+def _labels(data: ImageSet) -> Tensor:
+    if data.labels is None or not bool((data.labels == POINTER).any()):
+        raise invalid("data", "digits with labels", data.name, "use MNIST or digits")
+    return data.labels

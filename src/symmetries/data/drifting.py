@@ -14,7 +14,7 @@ from torch.nn.functional import pad
 from symmetries._validation.checks import check_choice, check_number, invalid
 from symmetries.actions.images import ImageAction
 from symmetries.data.base import ImageSet, check_set
-from symmetries.data.draws import Draws
+from symmetries.data.derived import Draws
 from symmetries.data.idx import idx_set
 from symmetries.groups.finite import Cyclic, CyclicShift, FiniteGroup
 

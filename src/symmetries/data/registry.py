@@ -13,9 +13,8 @@ from torch.utils.data import Dataset
 from symmetries._validation.checks import as_path, invalid, wrong_type
 from symmetries.data.arrays import array_file
 from symmetries.data.base import ImageSet
-from symmetries.data.bundled import digits
 from symmetries.data.cifar_files import cifar
-from symmetries.data.datasets import from_dataset
+from symmetries.data.datasets import digits, from_dataset
 from symmetries.data.derived import coloured, rotated, scaled, translated, upside_down_sixes
 from symmetries.data.drifting import transforming
 from symmetries.data.idx import fashion_mnist, mnist

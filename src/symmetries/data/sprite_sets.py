@@ -18,7 +18,7 @@ from symmetries._validation.checks import check_choice, check_whole, invalid
 from symmetries.data.arrays import npy_header
 from symmetries.data.base import ImageSet, as_array, data_folder, missing
 from symmetries.data.checked_files import AGAIN
-from symmetries.data.draws import Draws, Floats, Integers
+from symmetries.data.derived import Draws, Floats, Integers
 from symmetries.data.remote import advice
 from symmetries.data.rendering import SHAPES, SpriteFactors, render
 

@@ -12,9 +12,16 @@ from symmetries._utils.per_example_random import per_example_random
 from symmetries._validation.checks import invalid
 from symmetries.distributions.coupling import Coupling, bent_by, stacked
 from symmetries.nn.perceptron import MLP
-from symmetries.ops.context_projection import Part, projected_parts, split_parts
 from symmetries.ops.rational_quadratic import MIN_SHARE, wrap
-from symmetries.ops.spline_flow import HALF, MIN_SCALE, UNIT_SCALE, spline_flow_log_prob
+from symmetries.ops.spline_flow import (
+    HALF,
+    MIN_SCALE,
+    UNIT_SCALE,
+    Part,
+    projected_parts,
+    spline_flow_log_prob,
+    split_parts,
+)
 
 
 class ConditionalFlow(nn.Module):
@@ -137,7 +144,7 @@ class ConditionalFlow(nn.Module):
         Args:
             mask: (N S, layers hidden), the dropout mask; None draws it.
             eta: (N S, dim).
-            parts: see :func:`~symmetries.ops.context_projection.projected_parts`.
+            parts: see :func:`~symmetries.ops.spline_flow.projected_parts`.
             base: (N, 2 straight).
         """
         u = (eta * (HALF / self.bounds)).unbind(-1)  # dim rows (N S,)

@@ -20,8 +20,8 @@ from symmetries.estimators.networks import (
     build_learner,
     network_invariance,
     network_rows,
+    profile,
 )
-from symmetries.estimators.profile import profile
 from symmetries.groups.base import Group
 from symmetries.groups.names import as_group
 from symmetries.learners.invariant_network import InvariantNetworkConfig

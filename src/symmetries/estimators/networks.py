@@ -11,6 +11,8 @@ from symmetries._validation.checks import check_module, invalid
 from symmetries.groups import SE2, Affine2, MatrixGroup
 from symmetries.groups.base import Group
 from symmetries.learners.invariant_network import InvariantNetwork, InvariantNetworkConfig
+from symmetries.learners.invariant_weights import width_interval
+from symmetries.nn.invariant_model import InvariantModel
 from symmetries.nn.named_networks import named_network
 from symmetries.ops.affine_inverse import affine_inverse
 from symmetries.ops.warp import sampling_grid
@@ -63,7 +65,7 @@ def build_learner(
 
 
 def network_invariance(model: InvariantNetwork) -> list[Invariance]:
-    """Return the half-widths; with intervals, and whether they can be told, if searched."""
+    """Return the half-widths that are used; with what the search told about them, if any."""
     side = max(model.shape[1:])
     profiles = {profile.name: profile for profile in model.profiles}
     found = []
@@ -71,16 +73,12 @@ def network_invariance(model: InvariantNetwork) -> list[Invariance]:
     for parameter, width in zip(model.group.parameters, widths, strict=True):
         shown, unit = parameter.display(min(width, parameter.bound), side)
         profile = profiles.get(parameter.name)
-        interval = None
+        known: dict[str, Any] = {}
         if profile is not None:
             low, high = (parameter.display(end, side)[0] for end in profile.interval)
-            interval = (low, high)
-        told = profile is None or profile.told
-        found.append(
-            Invariance(
-                name=parameter.name, unit=unit, half_width=shown, interval=interval, told=told
-            )
-        )
+            gain = None if profile.told else (profile.gain, profile.gain_error)
+            known = {"interval": (low, high), "told": profile.told, "gain": gain}
+        found.append(Invariance(name=parameter.name, unit=unit, half_width=shown, **known))
     return found
 
 
@@ -138,3 +136,29 @@ class AveragedOutputs(nn.Module):
         outputs: Tensor = self.module(views.flatten(0, 1))
         mean: Tensor = outputs.unflatten(0, (-1, self.samples)).mean(1)
         return mean
+
+
+EXAMPLES = 2000
+
+
+def profile(
+    model: InvariantModel, images: Tensor, targets: Tensor, samples: int, learned: bool = True
+) -> list[Invariance]:
+    """Half-widths with intervals: where the ELBO, with the last layer fitted anew, stays close.
+
+    Widths that were not ``learned`` have no interval.
+    """
+    found = []
+    count, side = len(targets), max(images.shape[-2:])
+    images, targets = images[:EXAMPLES], targets[:EXAMPLES]
+    for i, parameter in enumerate(model.group.parameters):
+        here = min(float(model.half_width[0, i].detach()), parameter.bound)
+        shown, unit = parameter.display(here, side)
+        interval = None
+        if learned:
+            low, high = width_interval(model, images, targets, i, count=count, samples=samples)
+            interval = parameter.display(low, side)[0], parameter.display(high, side)[0]
+        found.append(
+            Invariance(name=parameter.name, unit=unit, half_width=shown, interval=interval)
+        )
+    return found

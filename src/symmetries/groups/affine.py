@@ -7,7 +7,7 @@ With A the 2 x 2 block of the sum and b its last column,
           \begin{pmatrix}I + A\varphi_1(A) & \varphi_1(A) b\\0 & 1\end{pmatrix},
           \qquad \varphi_1(A) = \sum_j \frac{A^j}{(j+1)!} = u I + w A,
 
-see :mod:`symmetries.ops.phi1`.
+see :mod:`symmetries.ops.affine_exp`.
 """
 
 import math
@@ -18,12 +18,11 @@ from torch import Tensor
 from symmetries._validation.checks import check_floats, invalid
 from symmetries.groups.base import Parameter
 from symmetries.groups.matrix_base import PlaneGroup
-from symmetries.groups.shapes import check_eta, check_matrices
+from symmetries.groups.special import check_eta, check_matrices
 from symmetries.ops.affine_exp import (
     affine_exp as affine_exp,
 )
-from symmetries.ops.affine_exp import family_exp, generators, six_columns
-from symmetries.ops.phi1 import phi1_coefficients
+from symmetries.ops.affine_exp import family_exp, generators, phi1_coefficients, six_columns
 
 SIX = ("shift_x", "shift_y", "rotation", "scale_x", "scale_y", "shear")
 

@@ -7,8 +7,7 @@ from torch import Tensor
 
 from symmetries._validation.checks import check_floats
 from symmetries.groups.base import Device, Dtype, Group, Parameter
-from symmetries.groups.shapes import choose, spread
-from symmetries.groups.special import wrap_angle
+from symmetries.groups.special import choose, spread, wrap_angle
 
 _PARAMETERS = (
     Parameter("hue", "rad", math.pi, angle=True),

@@ -14,7 +14,7 @@ from torch import Tensor
 from symmetries._validation.checks import check_choice, check_whole
 from symmetries._validation.placement import check_broadcast
 from symmetries.groups.base import Device, Dtype, Group, Parameter
-from symmetries.groups.shapes import check_eta, check_indices, matrix_from_rows
+from symmetries.groups.special import check_eta, check_indices, matrix_from_rows
 
 AXES = ("x", "y")
 LARGEST = 10_000  # steps of a circle; all elements are listed

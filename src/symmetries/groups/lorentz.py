@@ -16,7 +16,7 @@ from symmetries._validation.checks import check_floats
 from symmetries.groups.base import Parameter
 from symmetries.groups.matrix_base import ClosedMatrixGroup
 from symmetries.groups.rotations import ANGLES
-from symmetries.groups.shapes import check_eta
+from symmetries.groups.special import check_eta
 
 BOOSTS = tuple(Parameter(f"boost_{axis}", "rapidity", 1.0) for axis in "xyz")
 _PAULI = (

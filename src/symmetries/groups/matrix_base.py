@@ -7,7 +7,7 @@ from torch import Tensor
 
 from symmetries._validation.checks import check_floats
 from symmetries.groups.base import Device, Dtype, Group
-from symmetries.groups.shapes import check_matrices, distance_of_matrices
+from symmetries.groups.special import check_matrices, distance_of_matrices
 from symmetries.ops.affine_inverse import affine_inverse
 from symmetries.ops.affine_product import affine_product
 

@@ -11,8 +11,7 @@ from symmetries.groups.base import Group
 from symmetries.groups.colour import HSV, Colour
 from symmetries.groups.finite import Cyclic, CyclicShift, Dihedral, Flip
 from symmetries.groups.lorentz import Lorentz
-from symmetries.groups.matrix import MatrixGroup
-from symmetries.groups.matrix_text import PREFIX, matrix_group_text, parse_matrix_group
+from symmetries.groups.matrix import PREFIX, MatrixGroup, matrix_group_text, parse_matrix_group
 from symmetries.groups.permutation import Permutation
 from symmetries.groups.product import Product
 from symmetries.groups.rigid import E3, SE3

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from symmetries._validation.checks import check_whole, invalid
 from symmetries.groups.base import Device, Dtype, Generator, Group, Parameter
-from symmetries.groups.shapes import check_eta, check_indices
+from symmetries.groups.special import check_eta, check_indices
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from symmetries._validation.checks import invalid, wrong_type
 from symmetries.groups.base import Device, Dtype, Group, Parameter
-from symmetries.groups.shapes import check_eta
+from symmetries.groups.special import check_eta
 
 ProductElement = tuple[Any, ...]
 

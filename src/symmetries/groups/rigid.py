@@ -20,8 +20,7 @@ from symmetries.groups.rotations import (
     sign_of_inversion,
     split_inversion,
 )
-from symmetries.groups.shapes import check_eta
-from symmetries.groups.special import cubic_root, half_cot_root, versine_root
+from symmetries.groups.special import check_eta, cubic_root, half_cot_root, versine_root
 
 SHIFTS = tuple(Parameter(f"shift_{axis}", "length", 1.0) for axis in "xyz")
 

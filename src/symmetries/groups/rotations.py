@@ -13,8 +13,7 @@ from symmetries._validation.checks import check_floats
 from symmetries.groups.base import Dtype, Generator, Parameter
 from symmetries.groups.finite import principal_steps
 from symmetries.groups.matrix_base import ClosedMatrixGroup
-from symmetries.groups.shapes import check_eta
-from symmetries.groups.special import angle_over_sine, sinc_root, versine_root
+from symmetries.groups.special import angle_over_sine, check_eta, sinc_root, versine_root
 
 ANGLES = tuple(Parameter(f"rotation_{axis}", "rad", math.pi) for axis in "xyz")
 INVERSION = Parameter("inversion", "step", 1.0, angle=True)

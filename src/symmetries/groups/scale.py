@@ -5,7 +5,7 @@ from torch import Tensor
 from symmetries._validation.checks import check_floats
 from symmetries.groups.base import Parameter
 from symmetries.groups.matrix_base import ClosedMatrixGroup
-from symmetries.groups.shapes import check_eta
+from symmetries.groups.special import check_eta
 
 
 class Scale1(ClosedMatrixGroup):

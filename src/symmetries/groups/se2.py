@@ -14,8 +14,14 @@ from symmetries._validation.checks import check_floats
 from symmetries._validation.placement import check_same
 from symmetries.groups.base import Parameter
 from symmetries.groups.matrix_base import PlaneGroup
-from symmetries.groups.shapes import check_eta, check_matrices, matrix_from_rows
-from symmetries.groups.special import sinc, wrap_angle, x_cot_x
+from symmetries.groups.special import (
+    check_eta,
+    check_matrices,
+    matrix_from_rows,
+    sinc,
+    wrap_angle,
+    x_cot_x,
+)
 from symmetries.ops.affine_exp import exp_by_squaring, few
 
 

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from symmetries._validation.checks import check_floats
 from symmetries.groups.base import Device, Dtype, Group, Parameter
-from symmetries.groups.shapes import check_eta, choose, spread
-from symmetries.groups.special import phi1
+from symmetries.groups.special import check_eta, choose, phi1, spread
 
 _PARAMETERS = (
     Parameter("shift", "half-image", 1.0),

@@ -6,14 +6,23 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from symmetries.monitoring.moves import Move, amount, apply
+from symmetries.monitoring.moves import Edges, Move, amount, apply, systematic_error
 from symmetries.monitoring.readers import COARSE, ChangeReader
+from symmetries.ops.warp import Interpolation
 
 GRID = 41  # amounts at which the response to a change is measured
 EXPLAINED = 0.9  # share of the squared deviation that a named change explains, at least
-SYSTEMATIC = 0.03  # error of a mean score, as a share of the largest amount
 ODD = 0.05  # error of the mean of another feature, as a share of its standard deviation
 QUANTILE = 3.84  # of chi-squared with one degree of freedom, at 95 %
+
+# Ways to move pictures. A camera sees what is beyond the frame, and has its own optics: how far the
+# responses of these differ is how well a response is known.
+WAYS: tuple[tuple[Interpolation, Edges], ...] = (
+    ("bicubic", "constant"),
+    ("bilinear", "constant"),
+    ("bicubic", "border"),
+    ("bicubic", "cut"),
+)
 
 Amount = tuple[float, float | None, float | None, str]
 Parts = tuple[Tensor, Tensor]  # the odd and the even part of a response
@@ -36,9 +45,9 @@ class Change:
     explained: float
 
 
-def grid_of(move: Move) -> Tensor:
-    """The shares (G,) of the largest amount at which the response to a change is measured."""
-    return torch.linspace(move.least, 1, GRID)
+def grid_of(move: Move, size: int) -> Tensor:
+    """Shares (G,) of the largest amount, at which what a change does is measured."""
+    return torch.linspace(move.least, 1, size)
 
 
 @dataclass(frozen=True)
@@ -50,7 +59,7 @@ class Responses:
         side: pixels of the longer side of the pictures.
         centre: mean features (F,) of the pictures as they are; the first K are the scores.
         covariance: of their features, (F, F).
-        curves: mean features (K, G, F) of changed pictures, less the centre.
+        curves: mean features (W, K, G, F) of pictures changed in several ways, less the centre.
         held_out: number of pictures.
     """
 
@@ -68,13 +77,15 @@ class Responses:
         rows = []
         with torch.no_grad():
             features = reader.features(x)
-            for k, move in enumerate(moves):
-                for share in grid_of(move):
-                    shares = torch.zeros(len(x), len(moves))
-                    shares[:, k] = share
-                    rows.append(reader.features(apply(x, shares, moves, reader.fill)).mean(0))
+            for way in WAYS:
+                for k, move in enumerate(moves):
+                    for share in grid_of(move, GRID):
+                        shares = torch.zeros(len(x), len(moves))
+                        shares[:, k] = share
+                        changed = apply(x, shares, moves, reader.fill, *way)
+                        rows.append(reader.features(changed).mean(0))
         centre = features.mean(0)
-        curves = torch.stack(rows).view(len(moves), GRID, -1) - centre
+        curves = torch.stack(rows).view(len(WAYS), len(moves), GRID, -1) - centre
         return cls(moves, max(x.shape[-2:]), centre, torch.cov(features.T), curves, len(x))
 
     def whitening(self, count: int) -> Tensor:
@@ -92,7 +103,7 @@ class Responses:
         more = (least - variance).clamp(min=0)
         error = (self.covariance + more.diag()) * (1 / count + 1 / self.held_out)
         systematic = ODD * (variance + more).sqrt() + 1e-6
-        systematic[:moves] = SYSTEMATIC
+        systematic[:moves] = torch.tensor([systematic_error(m, self.side) for m in self.moves])
         white: Tensor = torch.linalg.inv(torch.linalg.cholesky(error + systematic.square().diag()))
         return white
 
@@ -107,42 +118,61 @@ class Responses:
         """
         white = self.whitening(len(features))
         seen = (white @ (features.mean(0) - self.centre)).double()
-        curves = (self.curves @ white.T).double()  # (K, G, F)
+        curves = (self.curves @ white.T).double()  # (W, K, G, F)
         nothing = float(seen.square().sum())
-        best: tuple[float, str, list[tuple[Move, Tensor, Tensor]]] = (math.inf, "", [])
-        kinds = dict.fromkeys(move.kind for move in self.moves)
-        for kind in kinds:
+        best: tuple[float, list[int], list[list[Tensor]]] = (math.inf, [], [])
+        for kind in dict.fromkeys(move.kind for move in self.moves):
             own = [k for k, move in enumerate(self.moves) if move.kind == kind]
-            grids = [_finer(curves[k], self.moves[k]) for k in own]
-            if len(own) == 1:
-                profiles = [_distance(*grids[0][0], seen)]
-            else:
-                square = _pair_distance(grids[0][0], grids[1][0], seen)
-                profiles = [square.amin(1), square.amin(0)]
-            least = float(min(profile.min() for profile in profiles))
+            every = [self._profiles(own, curve, seen) for curve in curves]
+            least = min(float(profiles[0].min()) for profiles in every)
             if least < best[0]:
-                found = [
-                    (self.moves[k], grid[1], profile)
-                    for k, grid, profile in zip(own, grids, profiles, strict=True)
-                ]
-                best = (least, kind, found)
+                best = (least, own, every)
         chance = len(seen)  # expected of the distance from the truth
-        explained = 1 - max(0.0, best[0] - chance) / max(1.0, nothing - chance)
+
+        def explained_by(distance: float) -> float:
+            return 1 - max(0.0, distance - chance) / max(1.0, nothing - chance)
+
+        explained = explained_by(best[0])
         if explained < EXPLAINED:
             return Change("none of these", {}, explained)
-        wider = max(1.0, best[0] / chance)  # errors that the features show, and nothing explains
-        parts = {m.name: self._amounts(m, s, p / wider) for m, s, p in best[2]}
-        return Change(best[1], parts, explained)
+        # Each way that explains the change may be the right one: an interval holds those of all.
+        ways = [p for p in best[2] if explained_by(float(p[0].min())) >= EXPLAINED]
+        parts = {}
+        for j, k in enumerate(best[1]):
+            shares = _finer(curves[0, k], self.moves[k])[1]
+            parts[self.moves[k].name] = self._amounts(
+                self.moves[k], shares, [way[j] for way in ways], chance
+            )
+        return Change(self.moves[best[1][0]].kind, parts, explained)
 
-    def _amounts(self, move: Move, shares: Tensor, profile: Tensor) -> Amount:
+    def _profiles(self, own: list[int], curves: Tensor, seen: Tensor) -> list[Tensor]:
+        """Least distances from what is seen (F,), by amount of each move of one kind of change.
+
+        Args:
+            own: numbers of its moves, one or two.
+            curves: whitened responses (K, G, F).
+            seen: whitened mean.
+        """
+        parts = [_finer(curves[k], self.moves[k])[0] for k in own]
+        if len(own) == 1:
+            return [_distance(*parts[0], seen)]
+        square = _pair_distance(parts[0], parts[1], seen)
+        return [square.amin(1), square.amin(0)]
+
+    def _amounts(self, move: Move, shares: Tensor, profiles: list[Tensor], chance: int) -> Amount:
         """The best amount and the ends of its interval, open at the largest amounts.
 
         The interval is wider by the systematic error on both sides: no number of pictures makes the
         reader's curves exact for a camera that it has not seen.
         """
-        inside = shares[profile <= profile.min() + QUANTILE]
-        least = max(move.least, float(inside.min()) - SYSTEMATIC)
-        ends = (float(shares[profile.argmin()]), least, min(1.0, float(inside.max()) + SYSTEMATIC))
+        nearest = min(profiles, key=lambda profile: float(profile.min()))
+        lows, highs, error = [], [], systematic_error(move, self.side)
+        for profile in profiles:
+            wider = max(1.0, float(profile.min()) / chance)  # errors that nothing explains
+            inside = shares[profile <= profile.min() + QUANTILE * wider]
+            lows.append(float(inside.min()) - error)
+            highs.append(float(inside.max()) + error)
+        ends = (float(shares[nearest.argmin()]), max(move.least, min(lows)), min(1.0, max(highs)))
         best, low, high = (amount(move, end, self.side) for end in ends)
         opens = (move.least < 0 and ends[1] <= move.least, ends[2] >= 1)
         return best, None if opens[0] else low, None if opens[1] else high, move.unit
@@ -180,7 +210,7 @@ def _finer(curve: Tensor, move: Move, factor: int = 16) -> tuple[Parts, Tensor]:
     even = (curve + curve.flip(0)) / 2 if move.least < 0 else torch.zeros_like(curve)
     size = factor * (len(curve) - 1) + 1
     parts = [_interpolated(part.T[None], size)[0].T for part in (curve - even, even)]
-    return (parts[0], parts[1]), _interpolated(grid_of(move)[None, None], size)[0, 0]
+    return (parts[0], parts[1]), _interpolated(grid_of(move, len(curve))[None, None], size)[0, 0]
 
 
 def _interpolated(values: Tensor, size: int) -> Tensor:

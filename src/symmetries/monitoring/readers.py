@@ -78,7 +78,11 @@ def _whole(x: Tensor) -> Tensor:
 
 
 def draw_shares(count: int, moves: tuple[Move, ...], generator: torch.Generator) -> Tensor:
-    """Random shares (count, K): each is 0 with probability a half, else spread over its range."""
+    """Random shares (count, K): each is 0 with probability a half, else spread over its range.
+
+    Those of blur, which acts on all pictures of one strength at once, have eight values.
+    """
     low = torch.tensor([move.least for move in moves])
     spread = torch.rand(count, len(moves), generator=generator) * (1 - low) + low
+    spread = torch.where(low < 0, spread, (8 * spread).ceil() / 8)
     return spread * (torch.rand(count, len(moves), generator=generator) < 0.5)

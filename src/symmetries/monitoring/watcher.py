@@ -13,8 +13,9 @@ from torch import Tensor
 from symmetries._validation.checks import check_images, check_number, check_whole, invalid
 from symmetries.data.background import background
 from symmetries.monitoring.eprocess import ExchangeabilityTest
+from symmetries.monitoring.losses import Loss, LossCurves, Model
 from symmetries.monitoring.moves import moves_of
-from symmetries.monitoring.naming import Change, Responses
+from symmetries.monitoring.naming import WAYS, Change, Responses
 from symmetries.monitoring.readers import ChangeReader
 from symmetries.training.checkpoint import load_state, rebuilding, write_state
 
@@ -22,6 +23,8 @@ BINS = 64
 RESPONSES = 400  # held-out pictures on which responses are measured
 KEPT = 2000  # features of the latest pictures, from which a change is measured
 LEAST = 100  # pictures of a reference
+SHOWN = 6  # pictures of the reference and of the stream that a page shows
+TRACED = 400  # points of the evidence that are kept
 NAME = "watch"  # of the stored state
 
 
@@ -35,6 +38,7 @@ class Finding:
         evidence: logarithm to base 10 of the largest evidence so far; the limit is K / alpha.
         since: number of pictures before the change; None without an alarm.
         change: its name and its size; None without an alarm.
+        loss: what it costs the model; None without one, or without a name.
     """
 
     number: int
@@ -42,6 +46,7 @@ class Finding:
     evidence: float
     since: int | None = None
     change: Change | None = None
+    loss: Loss | None = None
 
 
 class Watcher:
@@ -59,6 +64,8 @@ class Watcher:
         test: of the stream so far.
         latest: features (n, F) of the latest pictures.
         position: where the stream is to go on; for the caller.
+        losses: of a model under each change.
+        shown: some pictures of the reference (n, C, H, W).
     """
 
     def __init__(
@@ -69,14 +76,25 @@ class Watcher:
         test: ExchangeabilityTest,
         latest: Tensor | None = None,
         position: Any = None,  # noqa: ANN401 - plain data
+        losses: LossCurves | None = None,
+        shown: Tensor | None = None,
     ) -> None:
         self.reader, self.responses, self.edges, self.test = reader, responses, edges, test
         self.latest = torch.zeros(0, len(responses.centre)) if latest is None else latest
-        self.position = position
+        self.position, self.losses = position, losses
+        self.shown = torch.zeros(0, *reader.shape) if shown is None else shown
+        self.arrived = self.shown[:0]  # the latest pictures
+        self.trace: list[tuple[int, float]] = []  # numbers of pictures, and evidence
 
     @classmethod
     def fit(
-        cls, reference: Tensor, alpha: float = 0.01, seed: int = 0, fill: float | None = None
+        cls,
+        reference: Tensor,
+        alpha: float = 0.01,
+        seed: int = 0,
+        fill: float | None = None,
+        model: Model | None = None,
+        labels: Tensor | None = None,
     ) -> "Watcher":
         """Learn to read changes off a reference.
 
@@ -85,6 +103,8 @@ class Watcher:
             alpha: largest probability of any false alarm, whenever one looks.
             seed: of the split, the network and the test.
             fill: value of the background; None finds it at the borders.
+            model: from pictures to logits; what a change costs it is measured, too.
+            labels: (N,) that it should give; by default what it answers for the reference.
         """
         check_images(reference)
         check_number(alpha, "alpha", 1e-9, 0.5)
@@ -105,7 +125,13 @@ class Watcher:
             inner = torch.linspace(0, 1, BINS + 1)[1:-1]
             edges = reader(taught).quantile(inner, 0).T.contiguous().numpy()
             bins = _bins(reader(held_out), edges)
-        return cls(reader, responses, edges, ExchangeabilityTest(bins, BINS, alpha, seed))
+        test, losses = ExchangeabilityTest(bins, BINS, alpha, seed), None
+        if model is not None:
+            rows = order.tensor_split(2)[1][:RESPONSES]
+            with torch.no_grad():
+                own = model(reference[rows]).argmax(-1).cpu() if labels is None else labels[rows]
+            losses = LossCurves.measure(model, own, reference[rows], reader.moves, value)
+        return cls(reader, responses, edges, test, losses=losses, shown=held_out[:SHOWN])
 
     def update(self, pictures: Tensor) -> Finding:
         """Take the next pictures (n, C, H, W) of the stream, and return what is known now."""
@@ -118,7 +144,12 @@ class Watcher:
         for row in _bins(features[:, : len(self.edges)], self.edges):
             self.test.update(row)
         self.latest = torch.cat([self.latest, features])[-KEPT:]
-        return self.finding()
+        self.arrived = torch.cat([self.arrived, pictures.float()])[-SHOWN:]
+        found = self.finding()
+        self.trace.append((found.number, found.evidence))
+        if len(self.trace) > TRACED:
+            self.trace = self.trace[1::2]
+        return found
 
     def finding(self) -> Finding:
         """What is known now."""
@@ -127,7 +158,9 @@ class Watcher:
             return Finding(number, False, evidence)
         since = min(self.test.since, number - 1)
         recent = self.latest[-(number - since) :]
-        return Finding(number, True, evidence, since, self.responses.name(recent))
+        change = self.responses.name(recent)
+        loss = None if self.losses is None else self.losses.expected(change)
+        return Finding(number, True, evidence, since, change, loss)
 
     def save(self, folder: Path) -> Path:
         """Write the network and the state of the stream, whole or not at all."""
@@ -139,8 +172,12 @@ class Watcher:
             "held_out": self.responses.held_out,
             "test": self.test.state(),
             "position": self.position,
+            "trace": self.trace,
         }
         own = {"edges": torch.from_numpy(self.edges), "latest": self.latest}
+        own |= {"shown": self.shown, "arrived": self.arrived}
+        if self.losses is not None:
+            own |= {f"loss.{kind}": curve for kind, curve in self.losses.curves.items()}
         return write_state(folder, NAME, {**tensors, **parts, **own}, meta)
 
     @classmethod
@@ -164,7 +201,14 @@ class Watcher:
             test = ExchangeabilityTest.restore(meta["test"])
             edges, latest = tensors["edges"].numpy(), tensors["latest"]
             _check_fit(responses, edges, test, latest, meta["position"])
-            return cls(reader, responses, edges, test, latest, meta["position"])
+            known = {k.removeprefix("loss."): v for k, v in tensors.items() if "loss." in k}
+            losses = LossCurves(moves, responses.side, known) if known else None
+            how = (latest, meta["position"], losses, tensors["shown"])
+            watcher = cls(reader, responses, edges, test, *how)
+            watcher.arrived = tensors["arrived"]
+            watcher.trace = [(int(number), float(level)) for number, level in meta["trace"]]
+            _check_shown(watcher)
+            return watcher
 
 
 def _check_fit(
@@ -178,8 +222,9 @@ def _check_fit(
     k, features = len(responses.moves), len(responses.centre)
     parts = (responses.centre, responses.covariance, responses.curves, latest)
     check_whole(responses.held_out, "held_out", 1, 2**53)
-    grid, seen = responses.curves.shape[1], min(KEPT, test.number)
-    sizes = [(features,), (features, features), (k, grid, features), (seen, features)]
+    seen = min(KEPT, test.number)
+    curves = (len(WAYS), k, responses.curves.shape[2], features)
+    sizes = [(features,), (features, features), curves, (seen, features)]
     fits = [tuple(part.shape) for part in parts] == sizes and features >= k
     fits = fits and all(bool(part.isfinite().all()) for part in parts)
     fits = fits and test.counts.shape == (k, edges.shape[1] + 1) and len(edges) == k
@@ -187,6 +232,17 @@ def _check_fit(
     responses.whitening(1)  # fails where the covariance is none
     if not fits:
         raise invalid("state", "parts that fit each other", "others", "begin anew")
+
+
+def _check_shown(watcher: Watcher) -> None:
+    """Raise an error if stored pictures, evidence or losses are not those of a watcher."""
+    for part in (watcher.shown, watcher.arrived):
+        check_images(part)
+        if tuple(part.shape[1:]) != watcher.reader.shape or len(part) > SHOWN:
+            raise invalid("state", "pictures of the reference's shape", part.shape, "begin anew")
+    losses = watcher.losses
+    if losses is not None and set(losses.curves) != {move.kind for move in losses.moves}:
+        raise invalid("state", "a loss for each change", sorted(losses.curves), "begin anew")
 
 
 def _bins(scores: Tensor, edges: NDArray[np.float32]) -> NDArray[np.int64]:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import cast
 
@@ -10,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from symmetries._utils.config import Config
+from symmetries._utils.field_rules import Size
 from symmetries._validation.checks import (
     check_chw,
     check_floats,
@@ -20,6 +23,26 @@ from symmetries._validation.checks import (
 )
 from symmetries._validation.placement import check_like, check_together
 from symmetries.ops.gelu_norm import gelu_norm, has_fused_form
+
+
+@dataclass(frozen=True)
+class AutoencoderConfig(Config):
+    """Sizes of an encoder and its mirrored decoder.
+
+    Args:
+        latent: size of z.
+        channels: of the encoder's convolutions; the decoder has them in reverse.
+        strides: of the encoder's convolutions.
+        hidden: units of the hidden layer between convolutions and code.
+        half: convolutions in bfloat16 on CUDA.
+    """
+
+    latent: Size = 20
+    channels: tuple[int, ...] = (64, 128)
+    strides: tuple[int, ...] = (2, 2)
+    hidden: Size = 256
+    half: bool = False
+
 
 REDUCED = 3  # number of channels before images are flattened
 

@@ -17,13 +17,15 @@ from symmetries.nn.gconv_sampling import (
     SHIFTS,
     PointGroup,
     absolute_coordinates,
+    check_signature,
     coordinate_names,
     frequencies,
+    may_keep,
     pixel_positions,
+    plain,
     relative_coordinates,
     support_mask,
 )
-from symmetries.nn.plane_checks import check_signature, may_keep, plain
 from symmetries.nn.version_cache import VersionCache
 from symmetries.ops.group_filters import Network, Sampler, prepare_filters
 from symmetries.ops.kernel_network import Sampled, filter_bank, fourier_features

@@ -11,18 +11,56 @@ from symmetries._utils.exporting import exporting
 from symmetries._validation.checks import check_choice, check_whole, invalid
 from symmetries._validation.placement import check_like, check_together
 from symmetries.nn.conv_kernel import ConvKernel
-from symmetries.nn.fixed_position_conv import PositionConv2d
 from symmetries.nn.gconv_sampling import (
     PointGroup,
     as_point_group,
     check_as_conv2d,
+    check_fields,
     coordinate_names,
     one_number,
     padding_of,
+    plain,
     relaxed_coordinates,
 )
-from symmetries.nn.plane_checks import check_fields, plain
 from symmetries.ops.position_conv import ORDERS, Geometry, cheaper_order, position_conv2d
+
+
+class PositionConv2d(nn.Module):
+    """A position-dependent convolution with its kernel fixed, for images of one size.
+
+    Args:
+        phi: see :func:`position_conv2d`.
+        output: V.
+        bias: (O I,) or None.
+        geometry: the sizes.
+        size: height and width of the images.
+        order: as for :func:`position_conv2d`.
+    """
+
+    def __init__(
+        self,
+        phi: Tensor,
+        output: Tensor,
+        bias: Tensor | None,
+        geometry: Geometry,
+        size: tuple[int, int],
+        order: str,
+    ) -> None:
+        super().__init__()
+        self.phi: Tensor
+        self.output: Tensor
+        self.bias: Tensor | None
+        self.register_buffer("phi", phi)
+        self.register_buffer("output", output)
+        self.register_buffer("bias", bias)
+        self.geometry = geometry
+        self.size = size
+        self.order = order
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply the kernel to images (N, C J, H, W) of the size it was made for."""
+        return position_conv2d(x, self.phi, self.output, self.bias, self.geometry, self.order)
+
 
 MODES = ("strict", "soft", "partial")
 NOTHING = (None, None, None)

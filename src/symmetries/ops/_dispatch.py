@@ -150,10 +150,7 @@ def usable(
         tensors: that the kernels read.
         dtypes: that the kernels support.
     """
-    if _is_compiling():
-        return False
-    able = _HAS_TRITON and _readable(tensors, dtypes)
-    return record(operation, able and enabled(operation))
+    return record(operation, _HAS_TRITON and readable(operation, *tensors, dtypes=dtypes))
 
 
 def record(operation: str, fused: bool) -> bool:
@@ -163,7 +160,12 @@ def record(operation: str, fused: bool) -> bool:
     return fused
 
 
-def _readable(tensors: tuple[Tensor, ...], dtypes: tuple[torch.dtype, ...]) -> bool:
+def readable(
+    operation: str, *tensors: Tensor, dtypes: tuple[torch.dtype, ...] = (torch.float32,)
+) -> bool:
+    """Return whether an operation is switched on and GPU kernels can read these tensors."""
+    if _is_compiling():
+        return False
     for tensor in tensors:
         if not (tensor.is_cuda or _INTERPRETED):
             return False
@@ -171,7 +173,7 @@ def _readable(tensors: tuple[Tensor, ...], dtypes: tuple[torch.dtype, ...]) -> b
             return False
         if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
             return False
-    return True
+    return enabled(operation)
 
 
 def verified(

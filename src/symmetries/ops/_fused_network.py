@@ -19,8 +19,7 @@ from symmetries.ops._dispatch import (
     usable,
     verified,
 )
-from symmetries.ops._networks import Network, PositionNetwork
-from symmetries.ops.kernel_network import Sampled
+from symmetries.ops.kernel_network import Network, PositionNetwork, Sampled
 
 UNITS = (16, 32, 64)
 FEATURES = (32, 64, 128)

@@ -14,8 +14,7 @@ from functools import partial
 import torch.nn.functional as F
 
 from symmetries.ops._fused_network import FusedNetwork, Sampler, can_take, is_right
-from symmetries.ops._networks import Network
-from symmetries.ops.kernel_network import Sampled, filter_bank, fourier_features, unit_relu
+from symmetries.ops.kernel_network import Network, Sampled, filter_bank, fourier_features, unit_relu
 
 __all__ = ["Network", "Sampler", "group_filters", "prepare_filters"]
 

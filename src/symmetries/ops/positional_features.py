@@ -15,8 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from symmetries.ops._fused_network import FusedNetwork, Sampler, can_take, is_right
-from symmetries.ops._networks import PositionNetwork
-from symmetries.ops.kernel_network import Sampled, fourier_features, unit_relu
+from symmetries.ops.kernel_network import PositionNetwork, Sampled, fourier_features, unit_relu
 from symmetries.ops.position_conv import Geometry, neighbourhoods
 
 __all__ = ["PositionNetwork", "positional_features", "prepare_features"]

@@ -8,19 +8,72 @@ the results differ, the torch form runs instead.
 
 import copy
 import math
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
-from symmetries.ops._dispatch import usable, verified
-from symmetries.ops.context_projection import projected_parts
+from symmetries.ops import amx
+from symmetries.ops._dispatch import is_followed, usable, verified
 from symmetries.ops.linear_head import linear_head
 from symmetries.ops.rational_quadratic import MIN_SHARE, MIN_SLOPE, UNIT_SLOPE
 from symmetries.ops.rounded import RoundedLinear
 from symmetries.ops.triton.flow_shape import Shape
+
+Part = tuple[Tensor, Tensor]
+
+
+def projected_parts(
+    context: Tensor, project: nn.Linear, hidden: int, samples: int, order: Sequence[int]
+) -> Iterator[Part]:
+    """Yield the context's part of each layer's hidden units (N S, hidden), and their bias.
+
+    One product serves all layers. Without a gradient, on a CPU, each layer has one of its own, all
+    of them in the same memory: that stays in the cache, and new memory is expensive there.
+
+    Args:
+        context: (N, features).
+        project: the linear layer of all hidden units (layers hidden, features).
+        hidden: units of a layer.
+        samples: S, points under each context.
+        order: of the layers.
+    """
+    weight = project.weight
+    fast = amx.usable(context, weight)
+    if context.is_cpu and not fast and not is_followed(context, weight):
+        return _in_place(context, project, hidden, samples, order)
+    product = (amx.linear if fast else F.linear)(context, weight)
+    return split_parts(product, project.bias, hidden, samples, order)
+
+
+def split_parts(
+    product: Tensor, bias: Tensor, hidden: int, samples: int, order: Sequence[int]
+) -> Iterator[Part]:
+    """Yield the same parts from the product of all layers (N, layers hidden)."""
+    parts, biases = product.split(hidden, -1), bias.split(hidden)
+    return ((_repeated(parts[i], samples), biases[i]) for i in order)
+
+
+def _in_place(
+    context: Tensor, project: nn.Linear, hidden: int, samples: int, order: Sequence[int]
+) -> Iterator[Part]:
+    weights, biases = project.weight.detach().split(hidden), project.bias.split(hidden)
+    part = context.new_empty(len(context), hidden)
+    rows = part if samples == 1 else context.new_empty(len(context), samples, hidden)
+    for i in order:
+        torch.mm(context, weights[i].T, out=part)
+        if samples > 1:
+            rows.copy_(part[:, None])
+        yield rows.flatten(0, -2), biases[i]
+
+
+def _repeated(part: Tensor, samples: int) -> Tensor:
+    """Return rows (N, ...) as often as there are points under each context (N S, ...)."""
+    return part if samples == 1 else part[:, None].expand(-1, samples, -1).flatten(0, 1)
+
 
 HALF = 3.0  # splines live on [-3, 3]
 MIN_SCALE = 1e-3
@@ -29,7 +82,7 @@ _MAX_HIDDEN = 1024  # a program of the kernels holds some rows of hidden units
 _LARGEST_ERROR = 0.05  # relative, in the norm: products may be TF32; a wrong kernel is far off
 _CONTEXTS, _FEATURES, _SPREAD = 64, 8, 0.1  # of the example that is compared
 _MOST_SAMPLES = 2  # under one context in the example: more are no other case
-_NUDGE, _JUMP = 2e-3, 0.02  # a point whose gradient jumps within this distance is at a knot
+_NUDGE, _JUMP = 4e-3, 0.05  # a point whose gradient jumps within this distance is at a knot
 _verified: dict[tuple[object, ...], bool] = {}
 
 Flow = Any  # a ConditionalFlow; distributions stand above ops
@@ -196,19 +249,31 @@ def _largest_error(kind: Any, shape: Shape, device: torch.device, *, rounded: bo
 def _away_from_knots(
     flow: Flow, shape: Shape, mask: Tensor | None, given: tuple[Tensor, ...]
 ) -> Tensor:
-    """Return which points (N S,) have the same gradient close by.
+    """Return which points (N S,) have the same gradient under flows close by.
 
     The gradient of a spline's log-slope jumps at its knots. Rounding takes points next to a knot
-    to its other side, which is no error of the kernels.
+    to its other side, which is no error of the kernels. TF32 cuts digits off, so that all products
+    become smaller together; others round each number by itself. Flows close by differ in both ways.
     """
-    found = []
-    for factor in (1.0, 1 + _NUDGE, 1 - _NUDGE):
-        eta, projected, base = (t.double() for t in given)
-        eta = (factor * eta).requires_grad_()
-        value = flow.density(mask, eta, flow.parts_of(projected, shape.samples), base)
-        found.append(torch.autograd.grad(value.sum(), eta)[0])
-    jumps = torch.stack([(other - found[0]).norm(dim=1) for other in found[1:]]).amax(0)
-    near: Tensor = jumps < _JUMP * found[0].norm(dim=1)
+    source = torch.Generator().manual_seed(1)
+    eta, projected, base = (t.double() for t in given)
+
+    def gradient(change: float, *, together: bool) -> Tensor:
+        def moved(x: Tensor) -> Tensor:
+            noise = torch.randn(x.shape, generator=source, dtype=x.dtype)
+            return x * (1 + change * (torch.ones_like(x) if together else noise))
+
+        near = copy.deepcopy(flow)
+        for parameter in near.parameters():
+            parameter.data = moved(parameter.data)
+        points = moved(eta).requires_grad_()
+        value = near.density(mask, points, near.parts_of(projected, shape.samples), base)
+        return torch.autograd.grad(value.sum(), points)[0]
+
+    here = gradient(0.0, together=True)
+    others = [gradient(c, together=t) for t in (True, False) for c in (_NUDGE, -_NUDGE)]
+    jumps = torch.stack([(other - here).norm(dim=1) for other in others]).amax(0)
+    near: Tensor = jumps < _JUMP * here.norm(dim=1)
     return near
 
 

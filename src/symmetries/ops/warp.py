@@ -14,7 +14,7 @@ from torch import Tensor
 from symmetries._utils.caching import constant
 from symmetries._validation.checks import check_choice, check_images, invalid
 from symmetries._validation.placement import exact_products
-from symmetries.ops._dispatch import usable
+from symmetries.ops._dispatch import readable, record
 from symmetries.ops._vmap_rules import fold, foldable
 from symmetries.ops.bspline import spline_coefficients, spline_sample
 
@@ -105,35 +105,30 @@ def _resample(
     shift = fill if padding == "constant" else 0.0
     if shift:
         images = images - shift
-    if padding == "constant" and usable("warp", images, theta):
-        out = _kernel_warp(images, theta, interpolation)
-    else:
+    out = _fused_warp(images, theta, interpolation) if padding == "constant" else None
+    if out is None:
         with exact_products(images):
             out = _grid_warp(images, theta, interpolation, padding)
     return out + shift if shift else out
 
 
-def _kernel_warp(images: Tensor, theta: Tensor, interpolation: Interpolation) -> Tensor:
-    """Resample with the GPU kernel; maps as in :func:`_resample`."""
-    from symmetries.ops.cuda.warp_cuda import plan
-    from symmetries.ops.triton.warp import KernelWarp, maps_of
+def _fused_warp(images: Tensor, theta: Tensor, interpolation: Interpolation) -> Tensor | None:
+    """Resample with the GPU kernel, maps as in :func:`_resample`; None where it cannot be used."""
+    from symmetries.ops.cuda.warp_cuda import CudaWarp, maps_of, plan
 
-    size = (images.shape[-2], images.shape[-1])
+    def plain(images: Tensor, theta: Tensor) -> Tensor:
+        return _grid_warp(images, theta, interpolation, "constant")
 
     def oracle(images: Tensor, maps: Tensor) -> Tensor:
-        maps = maps.reshape(*maps.shape[:2], 2, 3)
-        return _grid_warp(images, maps, interpolation, "constant")
+        return plain(images, maps.reshape(*maps.shape[:2], 2, 3))
 
-    # Small images are prefiltered inside the GPU kernel.
-    small = plan(images, maps_of(theta.detach()), interpolation, *size, oracle) is not None
-    filtered = interpolation == "bspline" and not small
-    source = spline_coefficients(images, "constant") if filtered else images
-
-    def plain(source: Tensor, theta: Tensor) -> Tensor:
-        """Torch definition of the operation; spline sources may already be coefficients."""
-        return _grid_warp(source, theta, interpolation, "constant", size if filtered else None)
-
-    out: Tensor = KernelWarp.apply(source, theta, interpolation, size, plain)  # type: ignore[no-untyped-call]
+    if not readable("warp", images, theta):
+        return None
+    images = images.contiguous()
+    made = plan(images, maps_of(theta.detach()), interpolation, oracle)
+    if not record("warp", made is not None):
+        return None
+    out: Tensor = CudaWarp.apply(images, theta, made, plain)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -142,23 +137,19 @@ def _grid_warp(
     theta: Tensor,
     interpolation: Interpolation,
     padding: Padding,
-    coefficients_of: tuple[int, int] | None = None,
 ) -> Tensor:
     """Resample with torch's ``grid_sample``.
 
     The S grids are stacked along the height; shared grids move the batch into the channels, so
-    that neither images nor grids are copied. With ``coefficients_of`` the images are already
-    spline coefficients of images of that size.
+    that neither images nor grids are copied.
     """
-    n, c = images.shape[:2]
-    height, width = coefficients_of or images.shape[-2:]
+    n, c, height, width = images.shape
     shared, versions = len(theta) < n, theta.shape[1] if theta.ndim == 4 else 1
     grid = sampling_grid(theta, height, width).reshape(len(theta), versions * height, width, 2)
-    source = images.reshape(1, n * c, *images.shape[-2:]) if shared else images
+    source = images.reshape(1, n * c, height, width) if shared else images
     if interpolation == "bspline":
-        if coefficients_of is None:
-            source = spline_coefficients(source, padding)
-        out = spline_sample(source, grid, padding, (height, width))
+        coefficients = spline_coefficients(source, padding)
+        out = spline_sample(coefficients, grid, padding, (height, width))
     else:
         mode = PADDINGS[padding]
         out = F.grid_sample(

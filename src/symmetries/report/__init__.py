@@ -12,6 +12,7 @@ from symmetries.report.plots import plot
 from symmetries.report.prescribe_report import prescribe_page
 from symmetries.report.sweep_report import sweep_page
 from symmetries.report.symmetry_report import symmetry_page
+from symmetries.report.watch_report import watch_page
 from symmetries.report.wrap_report import wrap_page
 from symmetries.results import (
     AuditResult,
@@ -22,6 +23,7 @@ from symmetries.results import (
     Result,
     SweepResult,
     SymmetryResult,
+    WatchResult,
     WrapResult,
 )
 
@@ -35,6 +37,7 @@ __all__ = [
     "prescribe_page",
     "sweep_page",
     "symmetry_page",
+    "watch_page",
     "wrap_page",
 ]
 
@@ -46,6 +49,7 @@ PAGES: dict[type[Result], Callable[[Any], Page]] = {
     PrescribeResult: prescribe_page,
     SweepResult: sweep_page,
     SymmetryResult: symmetry_page,
+    WatchResult: watch_page,
     WrapResult: wrap_page,
 }
 

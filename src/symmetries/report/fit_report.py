@@ -87,12 +87,27 @@ def answer_text(part: Invariance, nothing: str | None = None) -> str:
     Example:
         >>> found = {"name": "rotation", "unit": "degrees", "half_width": 40.0}
         >>> answer_text(Invariance(**found, interval=(10, 75), told=False))
-        'cannot be told (95 %: 10° to 75°)'
+        'cannot be told (95 %: 10° to 75°); ±40° is used'
     """
     if not part.told:
-        return "cannot be told" + interval_text(part)
+        return "cannot be told" + interval_text(part) + used_text(part)
     zero = nothing is not None and negligible(part)
     return (nothing if zero and nothing else reach_of(part)) + interval_text(part)
+
+
+def used_text(part: Invariance) -> str:
+    """Return which half-width is used although none can be told, and why.
+
+    Example:
+        >>> none = {"name": "rotation", "unit": "degrees", "half_width": 0.0, "told": False}
+        >>> used_text(Invariance(**none, gain=(-0.031, 0.012)))
+        '; none is used (left out images: −0.031 ± 0.012 nats each)'
+    """
+    why = ""
+    if part.gain is not None:
+        gain, error = part.gain
+        why = f" (left out images: {gain:+.3f} ± {error:.3f} nats each)".replace("-", MINUS)
+    return "; " + ("none" if negligible(part) else reach_of(part)) + " is used" + why
 
 
 def fit_page(result: FitResult) -> Page:
@@ -136,7 +151,9 @@ def fit_page(result: FitResult) -> Page:
                 Section(
                     "How they were learned",
                     "The log evidence of networks trained at held half-widths, in nats below the "
-                    f"best, {SHOWN:.0f} at most. Where it is flat a half-width cannot be told.",
+                    f"best, {SHOWN:.0f} at most. Where it is flat a half-width cannot be told, and "
+                    "is used only if it explains training images that were left out better than "
+                    "no transformation does.",
                     blocks=[_evidence(curve) for curve in result.evidence],
                     columns=True,
                 )

@@ -13,9 +13,11 @@ from symmetries.results import (
     FitResult,
     GeneratorResult,
     OrbitResult,
+    PrescribeResult,
     Result,
     SweepResult,
     SymmetryResult,
+    WrapResult,
 )
 
 PANEL = (3.0, 2.0)  # inches
@@ -111,6 +113,40 @@ def _(result: SweepResult) -> Figure:
 @plot.register
 def _(result: GeneratorResult) -> Figure:
     return spectrum_figure(result)
+
+
+@plot.register
+def _(result: PrescribeResult) -> Figure:
+    names = list(dict.fromkeys(move.name for move in result.tried))
+    figure, panels = _panels(max(1, len(names)))
+    for axes, name in zip(panels, names, strict=False):
+        tried = [move for move in result.tried if move.name == name]
+        amounts, gains = [move.amount for move in tried], [move.gain for move in tried]
+        low = [gain.mean - gain.low for gain in gains]
+        high = [gain.high - gain.mean for gain in gains]
+        means = [gain.mean for gain in gains]
+        axes.errorbar(amounts, means, (low, high), color=ACCENT, marker="o", markersize=3)
+        axes.axhline(0, linestyle="dotted", linewidth=0.8)
+        axes.set_xlabel(title(name))
+    panels[0].set_ylabel("gain (points)")
+    return figure
+
+
+@plot.register
+def _(result: WrapResult) -> Figure:
+    figure, (axes,) = _panels(1)
+    sets = {"as they are": result.untouched, "moved": result.moved}
+    for place, both in enumerate(sets.values()):
+        for shift, model in ((-0.2, "bare"), (0.2, "wrapped")):
+            score = both.bare if model == "bare" else both.wrapped
+            ends = ([score.mean - score.low], [score.high - score.mean])
+            colour = WASH if model == "bare" else ACCENT
+            place_of = [place + shift]
+            axes.bar(place_of, [score.mean], 0.36, yerr=ends, color=colour, edgecolor=ACCENT)
+            axes.text(place + shift, 0.02, model, ha="center", va="bottom", size=7, rotation=90)
+    axes.set_xticks(range(len(sets)), list(sets))
+    axes.set_ylabel(result.score)
+    return figure
 
 
 def _panels(count: int) -> tuple[Figure, list[Axes]]:

@@ -53,7 +53,7 @@ from symmetries.results.symmetries import (
     SymmetrySummary,
     Transformation,
 )
-from symmetries.results.watches import ChangedParameter, WatchResult
+from symmetries.results.watches import ChangedParameter, ExpectedLoss, WatchResult
 from symmetries.results.wraps import (
     Candidate,
     ClassEffect,
@@ -77,6 +77,7 @@ __all__ = [
     "DriftPoint",
     "Estimate",
     "EvidenceCurve",
+    "ExpectedLoss",
     "ExportedFile",
     "FieldDefect",
     "FieldGenerator",

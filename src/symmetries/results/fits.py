@@ -20,6 +20,9 @@ class Invariance(Record):
         interval: half-widths that explain the training data about as well (95 %); None where the
             half-width was not learned.
         told: whether the interval is short enough to name a half-width.
+        gain: where it cannot be told, how much better the best half-width explains training images
+            that were left out than none does, in nats for each image, and its standard error. If
+            the gain is not above the error, the half-width is 0.
     """
 
     name: str
@@ -27,6 +30,7 @@ class Invariance(Record):
     half_width: float
     interval: tuple[float, float] | None = None
     told: bool = True
+    gain: tuple[float, float] | None = None
 
     @property
     def low(self) -> float:

@@ -106,6 +106,14 @@ class WrapPictures:
 
 
 @dataclass(frozen=True)
+class WatchPictures:
+    """Pictures of the reference (E, H, W, C), and the latest ones of the stream."""
+
+    reference: Pixels
+    stream: Pixels
+
+
+@dataclass(frozen=True)
 class EdgePictures:
     """Examples at the edges of what is prescribed.
 

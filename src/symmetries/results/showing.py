@@ -31,23 +31,13 @@ class Attachments:
         return hash(Attachments)
 
 
-class ShownResult(Result):
-    """A result with a page and a figure: the same that the commands write.
+class PagedResult(Result):
+    """A result with a page: the same that the command writes.
 
     Drawing needs :mod:`symmetries.report`, which is imported when something is drawn.
     """
 
     _attachments: Attachments = PrivateAttr(default_factory=Attachments)
-
-    @property
-    def pictures(self) -> Any:  # noqa: ANN401 - one of symmetries.results.pictures
-        """Pictures for the page; None for a result that was read from a file."""
-        return self._attachments.pictures
-
-    @property
-    def fitted(self) -> Any:  # noqa: ANN401 - results know no learner
-        """The fitted model that the numbers describe; None for a result that was read."""
-        return self._attachments.fitted
 
     def attach(self, pictures: Any = None, fitted: Any = None) -> Self:  # noqa: ANN401
         """A copy of the result that holds pictures and a fitted model."""
@@ -65,6 +55,20 @@ class ShownResult(Result):
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
         return text
+
+
+class ShownResult(PagedResult):
+    """A result with a page, a figure, pictures and a fitted model."""
+
+    @property
+    def pictures(self) -> Any:  # noqa: ANN401 - one of symmetries.results.pictures
+        """Pictures for the page; None for a result that was read from a file."""
+        return self._attachments.pictures
+
+    @property
+    def fitted(self) -> Any:  # noqa: ANN401 - results know no learner
+        """The fitted model that the numbers describe; None for a result that was read."""
+        return self._attachments.fitted
 
     def plot(self) -> Any:  # noqa: ANN401 - a matplotlib figure
         """The main numbers as a matplotlib figure."""

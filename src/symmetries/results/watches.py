@@ -1,11 +1,12 @@
 """Result of ``symmetries watch``: whether a stream has changed, how, and since when."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
-from symmetries.results.base import Record, Result
+from symmetries.results.base import Record
 from symmetries.results.provenance import DataSummary, RunInfo
+from symmetries.results.showing import PagedResult
 
 
 class ChangedParameter(Record):
@@ -21,7 +22,20 @@ class ChangedParameter(Record):
     unit: str
 
 
-class WatchResult(Result):
+class ExpectedLoss(Record):
+    """Points of a model's score that a change costs, with a 95 % interval.
+
+    ``high`` is None where the change may be larger than any that was measured. The score is
+    "accuracy", or "agreement" with what the model answers for the reference if there are no labels.
+    """
+
+    points: float
+    low: float
+    high: float | None
+    score: Literal["accuracy", "agreement"]
+
+
+class WatchResult(PagedResult):
     """Result of ``symmetries watch``.
 
     Args:
@@ -35,6 +49,8 @@ class WatchResult(Result):
         name: of the change, or "none of these".
         parameters: of the change.
         explained: share of the deviation that the change explains.
+        loss: what the change costs the model; None without a model, or without a name.
+        trace: numbers of pictures, and the evidence after them.
         run: how it was computed.
     """
 
@@ -49,4 +65,11 @@ class WatchResult(Result):
     name: str | None
     parameters: tuple[ChangedParameter, ...]
     explained: float | None
+    loss: ExpectedLoss | None = None
+    trace: tuple[tuple[int, float], ...] = ()
     run: RunInfo
+
+    @property
+    def examples(self) -> Any:  # noqa: ANN401 - WatchPictures
+        """Pictures of the reference and of the stream; None for a result that was read."""
+        return self._attachments.pictures

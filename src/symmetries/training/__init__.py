@@ -6,8 +6,8 @@ from symmetries.training.checkpoint import CheckpointError, load_learner, load_s
 from symmetries.training.config import TrainConfig
 from symmetries.training.ensemble import Numbers, TrainJob, fit_many, fit_together, train_together
 from symmetries.training.history import History
+from symmetries.training.log import pruning_hook
 from symmetries.training.loop import train
-from symmetries.training.pruning import pruning_hook
 from symmetries.training.recipe import Recipe
 from symmetries.training.resume import NonFiniteError
 from symmetries.training.step import Step

@@ -8,6 +8,7 @@ It therefore learns what it would learn alone, up to rounding.
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -205,6 +206,7 @@ def train_together(jobs: Sequence[TrainJob]) -> list[History]:
     _check_alike(jobs)
     ensemble = Ensemble(jobs)
 
+    @wraps(jobs[0].loss)
     def loss(model: nn.Module, batch: Batch, step: Step) -> Metrics:
         terms: Metrics = model(batch, step)
         return terms

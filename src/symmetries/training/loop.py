@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from symmetries._utils.provenance import learner_digest
 from symmetries._validation.checks import check_module, wrong_type
 from symmetries.training.atomic_files import FolderInUseError, folder_lock
 from symmetries.training.batches import Batches, Data
@@ -20,9 +21,8 @@ from symmetries.training.history import History
 from symmetries.training.interrupt import Interrupt
 from symmetries.training.log import Log, advice
 from symmetries.training.nonfinite import SkipNonFinite
-from symmetries.training.optim import ParamGroups, build_optimizer, set_lr
+from symmetries.training.optim import ParamGroups, build_optimizer, lr_factor, set_lr
 from symmetries.training.resume import Checkpoints, NonFiniteError, check_weights
-from symmetries.training.schedule import lr_factor
 from symmetries.training.side_by_side import torch_threads
 from symmetries.training.source import count_examples, join_batches, make_batches
 from symmetries.training.step import Step, Steps
@@ -136,9 +136,15 @@ def run_loop(
         checkpoints = None
         first, history = 0, History()
         if config.out is not None:
-            known = fingerprint(*data)
             checkpoints = Checkpoints(
-                config.out, model, optimizer, config, examples, tuple(seeds), known
+                config.out,
+                model,
+                optimizer,
+                config,
+                examples,
+                tuple(seeds),
+                fingerprint(*data),
+                learner_digest(loss),
             )
             first, history = _start(fabric, config, checkpoints)
             if checkpoints.threads is not None:  # sums are rounded by the number of threads

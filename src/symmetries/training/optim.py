@@ -1,5 +1,6 @@
-"""Construction of the optimiser: parameter groups, learning rates and clipping."""
+"""Construction of the optimiser: parameter groups, clipping, and the schedule of its rate."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -117,3 +118,27 @@ def load_optimizer_tensors(optimizer: Optimizer, tensors: Mapping[str, Tensor]) 
     optimizer.load_state_dict(
         {"state": state, "param_groups": optimizer.state_dict()["param_groups"]}
     )
+
+
+def lr_factor(step: int, config: TrainConfig) -> float:
+    r"""Return the learning rate of a step as a multiple of ``config.lr``.
+
+    Warm-up, for step < w: (step + 1) / w. Then, with t = (step - w) / (steps - w),
+    "cosine" is f + (1 - f) (1 + cos(pi t)) / 2 where f = ``final``, and "constant" is 1.
+
+    Args:
+        step: from 0 to ``config.steps`` - 1.
+        config: configuration of the run.
+
+    Example:
+        >>> config = TrainConfig(steps=10, batch_size=1).replace(warmup=0.2)
+        >>> [round(lr_factor(step, config), 2) for step in (0, 1, 2, 6, 9)]
+        [0.5, 1.0, 1.0, 0.5, 0.04]
+    """
+    warmup, final = config.warmup_steps, config.optimiser.final
+    if step < warmup:
+        return (step + 1) / warmup
+    if config.optimiser.schedule == "constant":
+        return 1.0
+    progress = (step - warmup) / (config.steps - warmup)
+    return final + (1.0 - final) * 0.5 * (1.0 + math.cos(math.pi * progress))

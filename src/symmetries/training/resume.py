@@ -48,6 +48,7 @@ class Checkpoints:
         examples: number of examples, which determines their order.
         seeds: seeds of all runs that train as one.
         data: fingerprint of the data; None if it is not known.
+        code: digest of the learner's source files; None if the loss belongs to no learner.
     """
 
     folder: Path
@@ -57,6 +58,7 @@ class Checkpoints:
     examples: int
     seeds: tuple[int, ...] = ()
     data: str | None = None
+    code: str | None = None
     last: int | None = None  # steps done at the newest checkpoint
     skipped: int = 0  # bad batches left out before it
     threads: int | None = None  # that it was computed with
@@ -78,6 +80,7 @@ class Checkpoints:
             "examples": self.examples,
             **({} if self.data is None else {"data": self.data}),
             "parameters": groups,
+            **({} if self.code is None else {"code": self.code}),
             "version": f"symmetries {__version__}, torch {torch.__version__}",
             **several,
         }
@@ -149,6 +152,9 @@ class Checkpoints:
                 expected, got = f"{before.get(name)!r} {where}", repr(value.get(name))
             elif name == "version":
                 remedy = "resume with those versions, or start anew in another folder"
+            elif name == "code":
+                expected, got = f"the learner's code {where} ({before})", value
+                remedy = "resume with that code, or start anew in another folder"
             elif name == "data":
                 expected, got = f"the data of the checkpoint of {self.folder} ({before})", value
                 remedy = "resume with the same data, or choose another folder"

@@ -21,8 +21,7 @@ from symmetries.training.batches import (
     ResidentBatches,
 )
 from symmetries.training.config import TrainConfig
-from symmetries.training.prepared import PreparedBatches
-from symmetries.training.step import Step
+from symmetries.training.step import Step, mix
 
 # Fraction of the free device memory for data; the rest is for the model and its gradients.
 DEVICE_SHARE = 0.5
@@ -138,3 +137,63 @@ def fits_on_device(tensors: Batch, device: torch.device) -> bool:
     missing = sum(part.nbytes for part in tensors if part.device != device)
     free, _ = torch.cuda.mem_get_info(device)
     return missing <= DEVICE_SHARE * free
+
+
+_PREPARED = 5  # mixed into the seed: not the numbers that the loss draws
+
+
+class PreparedBatches:
+    """Batches of :class:`Prepared` data.
+
+    Args:
+        rows: batches of its tensors.
+        data: the data.
+        step: whose seed, device and share of the examples these are.
+    """
+
+    def __init__(self, rows: Batches, data: Prepared, step: Step) -> None:
+        self.rows, self.data, self.step = rows, data, step
+        self._block = -1
+        self._ready: list[Batch] = []
+
+    def inputs(self, step: int) -> Batch:
+        """Return what was prepared for a step."""
+        block, place = divmod(step, self.data.steps)
+        if block != self._block:
+            first = block * self.data.steps
+            own = range(first, min(first + self.data.steps, self.step.total))
+            self._ready, self._block = self._made(own), block
+        return self._ready[place]
+
+    def batch(self, inputs: Batch) -> Batch:
+        """Return the inputs, which are the batch."""
+        return inputs
+
+    @torch.no_grad()
+    def _made(self, steps: Sequence[int]) -> list[Batch]:
+        batches = [self.rows.batch(self.rows.inputs(step)) for step in steps]
+        joined = tuple(torch.cat(parts) for parts in zip(*batches, strict=True))
+        prepared = self.data.prepare(joined, _Several(self.step, steps))
+        parts = [part.chunk(len(steps)) for part in prepared]
+        return list(zip(*parts, strict=True))
+
+
+class _Several:
+    """Random numbers of several steps, each of which has its own."""
+
+    def __init__(self, like: Step, steps: Sequence[int]) -> None:
+        seed = mix(like.seed, _PREPARED)
+        self.steps = [Step(like.total, seed, like.device, like.rank, like.world) for _ in steps]
+        for own, index in zip(self.steps, steps, strict=True):
+            own.seed_examples(index)
+
+    def rand(self, *shape: int) -> Tensor:
+        """Uniform numbers, rows by step."""
+        return torch.cat([step.rand(*self._share(shape)) for step in self.steps])
+
+    def randn(self, *shape: int) -> Tensor:
+        """Standard normal numbers, rows by step."""
+        return torch.cat([step.randn(*self._share(shape)) for step in self.steps])
+
+    def _share(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return (shape[0] // len(self.steps), *shape[1:])

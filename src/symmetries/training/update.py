@@ -14,9 +14,9 @@ from symmetries.ops.full_moments import FactorGradient
 from symmetries.ops.triangular_adam import TriangularAdam
 from symmetries.training.batches import Batch, Batches
 from symmetries.training.config import TrainConfig
-from symmetries.training.example_dropout import DropoutByRows
 from symmetries.training.nonfinite import SkipNonFinite
 from symmetries.training.optim import clipped_parameters
+from symmetries.training.stacked_rng import DropoutByRows
 from symmetries.training.step import Step
 
 if TYPE_CHECKING:

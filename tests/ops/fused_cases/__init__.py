@@ -16,4 +16,7 @@ CASES = [case for part in PARTS.values() for case in part]
 #: Operations of processors, which tests of their own check.
 ELSEWHERE = {"amx_linear"}
 
-__all__ = ["CASES", "ELSEWHERE", "PARTS", "Case", "run_case"]
+#: Operations in CUDA C, which Triton's interpreter does not have.
+IN_CUDA_C = {"warp", "adam"}
+
+__all__ = ["CASES", "ELSEWHERE", "IN_CUDA_C", "PARTS", "Case", "run_case"]

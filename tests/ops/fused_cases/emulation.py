@@ -33,11 +33,9 @@ def emulate_warps(sanitizer: str) -> None:
     warp_cuda.plan = _plan
 
 
-def _plan(
-    images: Tensor, theta: Tensor, mode: str, height: int, width: int, *_oracle: object
-) -> warp_cuda.Plan | None:
+def _plan(images: Tensor, theta: Tensor, mode: str, _oracle: object) -> warp_cuda.Plan | None:
     """A plan without a trial: it is the trial."""
-    made = warp_cuda.Plan(images, theta, mode, height, width)
+    made = warp_cuda.Plan(images, theta, mode)
     return made if made.fits() else None
 
 

@@ -35,19 +35,17 @@ def cases() -> Iterator[Case]:
     yield Case("warp", "in a CUDA graph", in_a_graph, {"value": 2e-5, "gradient": 2e-5}, True)
     # More pictures than run at once. A cubic has no jumps in its slopes.
     for mode in ("bicubic", "bspline"):
-        for shape in ((4301, 1, 28, 28), (40, 3, 64, 64), (3, 1, 224, 224)):
+        for shape in ((4301, 1, 28, 28), (40, 3, 64, 64)):
             name = f"{mode} {'x'.join(map(str, shape))}"
             run, given = partial(warp, interpolation=mode), partial(pictures, shape)
-            # A map's gradient is a sum over all pixels, in float32.
-            sums = 5e-5 if shape[-1] == 224 else 2e-5
-            yield function_case("warp", name, run, given, tolerance=sums, compiled=True)
+            yield function_case("warp", name, run, given, compiled=True)
     yield from wild()
     yield from several()
 
 
 def wild() -> Iterator[Case]:
     """Maps that zoom out by more than two, where a kernel once read behind its shared memory."""
-    for n, channels, side in ((37, 1, 28), (9, 3, 64), (5, 1, 16), (3, 1, 8), (2, 3, 96)):
+    for n, channels, side in ((37, 1, 28), (9, 3, 64), (5, 1, 16), (3, 1, 8), (2, 3, 72)):
         for mode in MODES:
             run, name = partial(warp, interpolation=mode), f"wild {mode} {n}x{channels}x{side}"
             inputs = partial(pictures, (n, channels, side, side), spread=1.5)

@@ -184,8 +184,9 @@ class InvariantNetwork(LabelledLearner):
         return evidence.estimate(x, y, eta, self.outputs, rows, generator)
 
     def eta(self, samples: int, seed: int = 0) -> Tensor:
-        """Evenly spread transformations (samples, dim) of the learned box."""
+        """Evenly spread transformations (samples, dim) of the learned box; one if it is a point."""
         box = self.network.box
+        samples = samples if bool(box.half_width.any()) else 1
         generator = torch.Generator(box.free.device).manual_seed(seed)
         sampling: Sampling = "grid" if self.config.sampling == "grid" else "sobol"
         return box.noise(samples, sampling, generator) * box.half_width
@@ -218,8 +219,8 @@ class InvariantNetwork(LabelledLearner):
         if searches:
             few = {name: options[name] for name in SHARED if name in options}
             self.profiles = search_widths(self, images, targets, title="search of widths", **few)
-            best = torch.tensor([profile.best for profile in self.profiles])
-            self.network.box.set_half_width(best)
+            used = torch.tensor([profile.used for profile in self.profiles])
+            self.network.box.set_half_width(used)
         learn = self.config.learn and not searches
         self.history = train_learner(self, images, targets, options, learn=learn)
         self.eval()

@@ -7,6 +7,7 @@ from symmetries._utils.eval_mode import eval_mode
 from symmetries._validation.checks import invalid
 from symmetries._validation.placement import call_model
 from symmetries.learners.invariant_network.evidence import layer_of
+from symmetries.learners.invariant_network.jacobians import TORCH_ERRORS, not_differentiable
 from symmetries.training.step import seeded
 
 
@@ -28,13 +29,23 @@ def check_layers(module: nn.Module) -> None:
             raise invalid("module", expected, f"{name!r} without running statistics", remedy)
 
 
+@torch.no_grad()
 def reinitialise(module: nn.Module, seed: int) -> None:
-    """Draw initial weights anew, of all layers that can (that have ``reset_parameters``)."""
+    """Draw initial values anew, of all weights that are trained.
+
+    Layers with ``reset_parameters`` do it; other weights, such as those of attention and of layers
+    of one's own, get normal random numbers with the mean and standard deviation that they have.
+    """
     with seeded(seed):
         for part in module.modules():
+            own = [p for p in part.parameters(recurse=False) if p.requires_grad]
             reset = getattr(part, "reset_parameters", None)
-            if callable(reset):
+            if own and callable(reset):
                 reset()
+                continue
+            for value in own:
+                spread = value.std(correction=0) if value.numel() > 1 else 0.0
+                value.copy_(value.mean() + spread * torch.randn(value.shape).to(value))
 
 
 @torch.no_grad()
@@ -46,7 +57,7 @@ def count_outputs(module: nn.Module, shape: tuple[int, int, int], likelihood: st
         outputs = call_model(module, trial, "images")
         alone = call_model(module, trial[:1], "images")
         with torch.enable_grad():
-            differentiable = getattr(module(trial), "requires_grad", True)
+            differentiable = _differentiable(module, trial)
     if not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != 2:
         got = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         raise invalid("module", "outputs (N, K) for images", got, "flatten what it returns")
@@ -65,3 +76,16 @@ def count_outputs(module: nn.Module, shape: tuple[int, int, int], likelihood: st
             remedy = "remove the softmax at its end"
             raise invalid("module", "logits", "probabilities, which sum to 1", remedy)
     return outputs.shape[1]
+
+
+def _differentiable(module: nn.Module, images: Tensor) -> bool:
+    """Whether the outputs depend on weights; raise an error if torch cannot differentiate them."""
+    outputs = module(images)
+    if not isinstance(outputs, Tensor) or not outputs.requires_grad:
+        return not isinstance(outputs, Tensor)  # other outputs are refused by their type
+    weights = [value for value in module.parameters() if value.requires_grad]
+    try:
+        torch.autograd.grad(outputs.sum(), weights, allow_unused=True)
+    except TORCH_ERRORS as error:
+        raise not_differentiable(error) from error
+    return True

@@ -13,7 +13,7 @@ from symmetries.learners.base import Summary
 DROP = 1.92
 FITTED = 8.0  # nats below the best, up to which a parabola is fitted
 UNSURE = 0.5  # of the difference of two extrapolations, by which their difference may be wrong
-SETTLED = 6.0  # nats by which differences may change with longer training, or half of them
+SETTLED = 6.0  # nats by which longer training may favour one end of the widths
 TOLD = 0.25  # longest interval that tells a width, as a share of the parameter's range
 
 
@@ -32,6 +32,9 @@ class WidthProfile(Summary):
         constant: log-likelihood of one answer for all images. Networks with less evidence have
             learned nothing that could tell a width.
         settled: whether longer trainings have about the same differences.
+        gain: log-likelihood of a left out image with the best half-width, above that without
+            transformations; 0 if it was not computed, because the width is told.
+        gain_error: its standard error.
 
     Example:
         >>> at = [0.0, 1.0, 2.0, 3.0, 4.0]
@@ -48,6 +51,8 @@ class WidthProfile(Summary):
     extrapolated: list[float] = field(default_factory=list)
     constant: float = -math.inf
     settled: bool = True
+    gain: float = 0.0
+    gain_error: float = 0.0
 
     @property
     def best(self) -> float:
@@ -99,6 +104,11 @@ class WidthProfile(Summary):
         learned = self.settled and max(self.values) > self.constant
         return learned and high - low <= TOLD * self.bound
 
+    @property
+    def used(self) -> float:
+        """The best half-width if it is told, or explains left out images better than 0; else 0."""
+        return self.best if self.told or self.gain > self.gain_error else 0.0
+
 
 def difference_noise(first: list[float], second: list[float]) -> float:
     """Return the standard deviation of a value from two trainings of the same candidates.
@@ -113,18 +123,26 @@ def difference_noise(first: list[float], second: list[float]) -> float:
     return float(change.std(ddof=1) / 2**0.5)
 
 
-def settled(first: list[float], second: list[float]) -> bool:
-    """Whether differences of the evidence are about the same after longer trainings.
+def settled(widths: list[float], first: list[float], second: list[float]) -> bool:
+    """Whether longer trainings prefer neither wider nor narrower averages than shorter ones do.
+
+    The changes of the evidence are fitted by a line over the width. Its rise counts if it is more
+    than 6 nats, than half of the differences of the evidence, and than three times its error.
 
     Args:
-        first: log evidence of the best candidate and of others.
+        widths: half-widths of candidates.
+        first: log evidence of each.
         second: after trainings that are twice as long.
 
     Example:
-        >>> settled([-10.0, -20.0, -50.0], [-5.0, -16.0, -40.0])
+        >>> settled([0.0, 0.5, 1.0], [-10.0, -20.0, -50.0], [-5.0, -16.0, -40.0])
         True
-        >>> settled([-817.0, -861.0, -916.0], [-596.0, -603.0, -624.0])
+        >>> settled([0.0, 0.5, 1.0], [-817.0, -861.0, -916.0], [-596.0, -603.0, -624.0])
         False
     """
-    change = np.subtract(second, first)
-    return bool(np.ptp(change) <= max(SETTLED, 0.5 * np.ptp(first)))
+    at, change = np.array(widths) - np.mean(widths), np.subtract(second, first)
+    slope = float(at @ change / (at @ at))
+    left = change - change.mean() - slope * at
+    error = (left @ left / max(len(at) - 2, 1) / (at @ at)) ** 0.5
+    rise, unsure = abs(slope) * np.ptp(at), 3 * error * np.ptp(at)
+    return bool(rise <= max(SETTLED, 0.5 * np.ptp(first), unsure))

@@ -10,15 +10,20 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from symmetries._utils.provenance import source_digest, threads, versions
 from symmetries.learners.base import image_meta
-from symmetries.learners.invariant_network.likelihoods import constant_evidence
+from symmetries.learners.invariant_network.likelihoods import (
+    constant_evidence,
+    log_likelihood,
+)
 from symmetries.learners.invariant_network.modules import reinitialise
 from symmetries.learners.invariant_network.profile import WidthProfile, difference_noise, settled
 from symmetries.learners.invariant_network.training import from_first, train_learner
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
 
 HALVINGS = 2
 PEAKS = 2  # local optima that are looked at more closely
+FOLDS = 3  # of the training images, left out in turn
 NAME = "search.json"  # in the folder of a run
 
 Value = tuple[float, float]  # log evidence of a candidate, and how far it was extrapolated
@@ -49,10 +55,11 @@ def search_widths(
     Each candidate is trained from the same weights, with the same batches and transformations, at
     held widths, for the share ``search_steps`` of the steps: differences are of the widths. First
     come ``search`` widths from 0 to the parameter's bound, then those beside the two highest local
-    optima at half the distance, twice. The best, its neighbours and the other optimum are trained
-    once more, from other weights (of layers that have ``reset_parameters``), with other batches and
-    twice as long, which tells how large the noise of differences is and whether they have settled:
-    networks that have not converged prefer narrow averages.
+    optima at half the distance, twice. The better half of all candidates is trained once more, from
+    other initial weights, with other batches and twice as long. The mean of both counts; their
+    differences tell how large its noise is, and whether networks have converged: those that have
+    not prefer narrow averages. A half-width that cannot be told is compared with 0 by the
+    likelihood of training images that were left out, which decides whether it is used.
 
     Args:
         learner: left as it is.
@@ -85,7 +92,10 @@ def search_widths(
             text += "change, so that none can be told; raise steps or lr"
         if text:
             warnings.warn(f"{parameter.name}: {text}", RuntimeWarning, stacklevel=3)
-        widths[axis] = profile.best
+        if not profile.told:
+            gain, error = known.held_out(widths, axis, profile.best, run)
+            profile = replace(profile, gain=gain, gain_error=error)
+        widths[axis] = profile.used
         found.append(profile)
     return found
 
@@ -143,21 +153,62 @@ class Candidates:
 
     def values(self, widths: Tensor, order: int, run: dict[str, Any]) -> list[Value]:
         """Return the values of candidates (n, dim), trained unless they are known."""
-        keys = [f"{width.tolist()} {order}" for width in widths]
-        processes = run.get("devices", 1) * run.get("nodes", 1)
-        for key, width in zip(keys, widths, strict=True):
-            if key in self.known:
-                continue
+
+        def value(width: Tensor) -> Tensor:
             model = trained_at(self.learner, width, *self.data, run, order)
-            value = torch.stack(model.estimated_evidence(*self.data, seed=order))
-            evidence, further = from_first(value, processes).tolist()
-            self.known[key] = (evidence, further)
-            first_process = processes == 1 or torch.distributed.get_rank() == 0
-            if self.path is not None and first_process:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                content = {"identity": self.identity, "values": self.known}
-                write_atomic(self.path, json.dumps(content).encode())
-        return [self.known[key] for key in keys]
+            return torch.stack(model.estimated_evidence(*self.data, seed=order))
+
+        return [
+            self._kept(f"{width.tolist()} {order}", partial(value, width), run) for width in widths
+        ]
+
+    def held_out(self, widths: Tensor, axis: int, best: float, run: dict[str, Any]) -> Value:
+        """Return by how much a half-width is better than 0 on left out images, and its error.
+
+        Args:
+            widths: of the other parameters (dim,).
+            axis: of the half-width.
+            best: the half-width.
+            run: fields of :class:`symmetries.training.TrainConfig`.
+        """
+        both = widths.repeat(2, 1)
+        both[:, axis] = widths.new_tensor([0.0, best])
+
+        def gain() -> Tensor:
+            plain, averaged = (self._left_out(width, run) for width in both)
+            change = averaged - plain
+            return torch.stack([change.mean(), change.std() / len(change) ** 0.5])
+
+        return self._kept(f"held out {both.tolist()}", gain, run)
+
+    def _left_out(self, width: Tensor, run: dict[str, Any]) -> Tensor:
+        """Log-likelihoods (N,) of training images by networks that were trained without them."""
+        images, targets = self.data
+        generator = torch.Generator().manual_seed(self.learner.seed)
+        order = torch.randperm(len(images), generator=generator).to(images.device)
+        found = []
+        for left in order.tensor_split(min(FOLDS, len(images))):
+            seen = order[~torch.isin(order, left)]
+            model = trained_at(self.learner, width, images[seen], targets[seen], run)
+            with torch.no_grad():
+                outputs, here = model(images[left].to(model.device)), targets[left].to(model.device)
+                kind = model.config.likelihood
+                found.append(log_likelihood(kind, outputs, here, model.noise).double())
+        return torch.cat(found)
+
+    def _kept(self, key: str, compute: Callable[[], Tensor], run: dict[str, Any]) -> Value:
+        """Return two numbers that are computed unless they are known, and keep them."""
+        if key in self.known:
+            return self.known[key]
+        processes = run.get("devices", 1) * run.get("nodes", 1)
+        value, second = from_first(compute(), processes).tolist()
+        self.known[key] = (value, second)
+        first_process = processes == 1 or torch.distributed.get_rank() == 0
+        if self.path is not None and first_process:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            content = {"identity": self.identity, "values": self.known}
+            write_atomic(self.path, json.dumps(content).encode())
+        return self.known[key]
 
 
 def trained_at(
@@ -184,7 +235,8 @@ def trained_at(
         reinitialise(twin.module, learner.seed + 10**6 * order)
     share = learner.config.evidence.search_steps * (1 + order)
     steps = max(1, round(share * learner.config.training.steps))
-    twin.config = learner.config.replace(steps=steps, learn=False)
+    samples = learner.config.samples if bool(width.any()) else 1  # all are the same without widths
+    twin.config = learner.config.replace(steps=steps, learn=False, samples=samples)
     train_learner(twin, images, targets, run, order=order)
     return twin.eval()
 
@@ -218,21 +270,22 @@ def line_search(values: Values, name: str, bound: float, points: int) -> WidthPr
         spacing //= 2
         peaks = _peaks(found)
         look(sorted({i + step for i in peaks for step in (-spacing, spacing)}))
-    best, *others = _peaks(found)
-    again = sorted(found, key=lambda i: abs(i - best))[:3]
-    again += [i for i in others if i not in again]
-    repeated = values([bound * i / last for i in again], 1)
-    first, second = [found[i][0] for i in again], [value for value, _ in repeated]
     order = sorted(found)
+    again = sorted(sorted(order, key=lambda i: -found[i][0])[: max(3, len(order) // 2)])
+    first = [found[i][0] for i in again]
+    second = [value for value, _ in values([bound * i / last for i in again], 1)]
+    noise, common = difference_noise(first, second), np.subtract(second, first).mean()
+    for i, value in zip(again, second, strict=True):
+        found[i] = (float(found[i][0] + value - common) / 2, found[i][1])
     evidence, further = ([found[i][part] for i in order] for part in (0, 1))
     return WidthProfile(
         name,
         bound,
         [bound * i / last for i in order],
         evidence,
-        difference_noise(first, second),
+        noise / 2**0.5,  # of means of two trainings
         further,
-        settled=settled(first[:3], second[:3]),
+        settled=settled([bound * i / last for i in again], first, second),
     )
 
 

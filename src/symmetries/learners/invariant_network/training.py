@@ -10,8 +10,8 @@ from symmetries.groups.names import group_name
 from symmetries.learners.invariant_network.evidence import random_signs
 from symmetries.learners.invariant_network.likelihoods import log_likelihood
 from symmetries.training import Batch, History, Step, TrainConfig, train
+from symmetries.training.optim import lr_factor
 from symmetries.training.recipe import plain_settings
-from symmetries.training.schedule import lr_factor
 from symmetries.training.step import mix
 from symmetries.training.update import Metrics
 

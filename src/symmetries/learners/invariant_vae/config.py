@@ -6,7 +6,7 @@ from typing import Literal
 from symmetries._utils.config import Config, register_presets
 from symmetries._utils.field_rules import Positive, Share, Size
 from symmetries._validation.checks import invalid
-from symmetries.nn.autoencoder_config import AutoencoderConfig
+from symmetries.nn.autoencoder import AutoencoderConfig
 from symmetries.ops.warp import Interpolation
 from symmetries.training.recipe import Recipe
 

@@ -22,9 +22,9 @@ from symmetries.data.base import ImageSet, images_to_learn, warn_if_large
 from symmetries.distributions.categorical import ConditionalCategorical
 from symmetries.distributions.mixture import COMPONENTS, GaussianMixture
 from symmetries.groups.base import Group
-from symmetries.groups.bounds import resolve_bounds
 from symmetries.groups.names import group_name
 from symmetries.groups.product import check_learnable
+from symmetries.groups.ranges import resolve_bounds
 from symmetries.learners.base import (
     generative_numbers,
     image_arguments,
@@ -32,19 +32,22 @@ from symmetries.learners.base import (
     run_options,
     write_report,
 )
-from symmetries.learners.invariant_vae.bound import log_weights
 from symmetries.learners.invariant_vae.config import InvariantVAEConfig
-from symmetries.learners.invariant_vae.health import warn_if_collapsed
-from symmetries.learners.invariant_vae.losses import joint_loss
-from symmetries.learners.invariant_vae.networks import Posterior, Prior
-from symmetries.learners.invariant_vae.sampling import (
+from symmetries.learners.invariant_vae.losses import (
+    joint_loss,
     left_over,
+    log_weights,
     moved_back,
     posterior_samples,
     prior_samples,
     views_of,
 )
-from symmetries.learners.invariant_vae.summary import InvariantVAESummary, prior_spread
+from symmetries.learners.invariant_vae.networks import Posterior, Prior
+from symmetries.learners.invariant_vae.summary import (
+    InvariantVAESummary,
+    prior_spread,
+    warn_if_collapsed,
+)
 from symmetries.nn.autoencoder import ConvDecoder, ConvEncoder
 from symmetries.nn.codes import check_own_prior, density_of, fit_codes, make_room
 from symmetries.nn.diagonal_gaussian import (

@@ -13,11 +13,10 @@ a leading axis of R runs, losses are summed over it, and all runs share their ra
 that a run gives the same numbers alone as among others.
 """
 
-from symmetries.learners.invariant_weights.config import InvariantWeightsConfig
+from symmetries.learners.invariant_weights.config import InvariantWeightsConfig, NaturalConfig
 from symmetries.learners.invariant_weights.evaluation import Evaluation, evaluate
 from symmetries.learners.invariant_weights.model import InvarianceSummary, InvariantWeights
 from symmetries.learners.invariant_weights.natural import fit_natural, width_rows
-from symmetries.learners.invariant_weights.natural_config import NaturalConfig
 from symmetries.learners.invariant_weights.objectives import (
     augerino_loss,
     elbo_loss,

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from symmetries._validation.checks import invalid, wrong_type
 from symmetries.distributions.box import UniformBox
-from symmetries.learners.invariant_weights.natural_config import NaturalConfig
+from symmetries.learners.invariant_weights.config import NaturalConfig
 from symmetries.learners.invariant_weights.natural_loss import NaturalLoss
 from symmetries.learners.invariant_weights.objectives import check_labelled
 from symmetries.learners.invariant_weights.search import search_widths

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import Tensor, nn
 
-from symmetries.learners.invariant_weights.natural_config import NaturalConfig
+from symmetries.learners.invariant_weights.config import NaturalConfig
 from symmetries.learners.invariant_weights.objectives import (
     expected_sites,
     images_of,

@@ -153,6 +153,21 @@ class OrbitPosterior(nn.Module):
             more: further fields of a run, such as ``log_every``, ``devices`` and ``nodes``.
         """
         more = run_options(more)
+        small = self.prepared(images, self.config.folds)
+        self.kept_threads = stored_threads(as_path(out, "out")) if resume and out else None
+        run = {"out": out, "resume": resume, "device": device, "precision": precision}
+        self.history = fit_folds(self, small, {**run, "progress": progress, **more})
+        self.fitted = True
+        self.eval()
+        return self.history
+
+    def prepared(self, images: Tensor | ImageSet, folds: int | None = None) -> Tensor:
+        """Pictures as networks see them; frame, levels and reach follow them, networks are new.
+
+        Args:
+            images: (N, C, H, W), or a set.
+            folds: number of networks; None: four for few pictures, and two for more.
+        """
         data = self.checked(images)
         self.ground = (0.0,) * self.shape[0]
         small = self.seen(data)
@@ -161,20 +176,14 @@ class OrbitPosterior(nn.Module):
             small = small - self.ground_of(small)
         some = small[:LOOKED_AT]
         self.levels = (float(some.mean()), float(some.std().clamp_min(1e-6)))
-        few = len(data) < FEW_PICTURES
-        self.fold_count = self.config.folds or (MANY_FOLDS if few else FEW_FOLDS)
+        self.fold_count = folds or (MANY_FOLDS if len(data) < FEW_PICTURES else FEW_FOLDS)
         self.frame = find_frame(some, float(self.action.fill))
         reach, self.most_reach = dict(self.given_reach), {}
         if canonical_level(self.chart, self.frame.plain) is not None:
             first, self.most_reach = reach_of_content(self.frame.content(some), self.chart)
             reach |= {name: max(far, reach.get(name, 0.0)) for name, far in first.items()}
         self.rebuild(Chart(self.chart.group, self.config.bins, reach))
-        self.kept_threads = stored_threads(as_path(out, "out")) if resume and out else None
-        run = {"out": out, "resume": resume, "device": device, "precision": precision}
-        self.history = fit_folds(self, small, {**run, "progress": progress, **more})
-        self.fitted = True
-        self.eval()
-        return self.history
+        return small
 
     def most(self, name: str) -> float:
         """How far moves along a coordinate can go between pictures of the data."""

@@ -8,15 +8,19 @@ jitter, no noise, the middle of every blur.
 import copy
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from symmetries.data import ImageSet
+from symmetries.learners.base import run_options
 from symmetries.learners.orbit_posterior.blurring import blur
 from symmetries.learners.orbit_posterior.chart import STRETCHES, Coordinate
-from symmetries.learners.orbit_posterior.fitting import shrunk
+from symmetries.learners.orbit_posterior.fitting import Fit, resident, shrunk
 from symmetries.learners.orbit_posterior.model import OrbitPosterior
+from symmetries.learners.orbit_posterior.rounds import device_of
 from symmetries.learners.orbit_posterior.views import View
 
 NEVER = -60.0  # a logarithm that takes a pose out of the choice
@@ -48,6 +52,29 @@ class PlainView(View):
             own += 1 / 6 if self.action.interpolation == "bilinear" else 0.0
             sigma = (sigma.square() + own * (math.exp(2 * max(stretches)) - 1)).sqrt()
         return blur(x, sigma)
+
+
+def fit_whole(model: OrbitPosterior, images: Tensor | ImageSet, **training: Any) -> None:  # noqa: ANN401
+    """Fit one network to all pictures, in one round: what reads poses needs no folds.
+
+    Widths of the data are read by fits that have not seen them, in rounds until they settle. Here
+    only the poses of other pictures are asked for, so that one training, as long as all rounds
+    together, whose rate falls once, is better.
+
+    Args:
+        model: is changed; its reach is not widened.
+        images: (N, C, H, W), or a set.
+        training: as of :meth:`OrbitPosterior.fit`.
+    """
+    run = {"device": "auto", "precision": "32-true", **run_options(training)}
+    recipe = model.config.training
+    once = {"steps": recipe.steps * 2 ** (recipe.rounds - 1), "rounds": 1}
+    model.config = model.config.replace(training=once)
+    small = resident(model.prepared(images, folds=1), device_of(run))
+    fit = Fit(model, model.fits[0], 0, small, run, "poses")
+    fit.finish()
+    model.gains, model.history, model.fitted = [-fit.best], fit.history, True
+    model.to(device_of(run)).eval()
 
 
 class PoseReader(nn.Module):

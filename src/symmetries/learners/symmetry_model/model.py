@@ -19,8 +19,8 @@ from symmetries.actions.base import Action
 from symmetries.actions.resolve import as_image_action
 from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.groups.base import Group
-from symmetries.groups.bounds import resolve_bounds
 from symmetries.groups.product import check_learnable
+from symmetries.groups.ranges import resolve_bounds
 from symmetries.learners.base import image_arguments, image_meta, run_options, write_report
 from symmetries.learners.symmetry_model.config import USUAL_BOUNDS, SymmetryConfig
 from symmetries.learners.symmetry_model.coordinates import repeat_elements

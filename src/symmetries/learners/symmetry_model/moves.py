@@ -1,4 +1,4 @@
-"""Random transformations, network features of moved images, and targets of the second stage."""
+"""Random changes and transformations of images, their features, and targets of the second stage."""
 
 from typing import Any
 
@@ -7,9 +7,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from symmetries.actions.images import ImageAction
+from symmetries.groups.affine import Affine2
 from symmetries.groups.base import Group, map_element
+from symmetries.learners.symmetry_model.config import SymmetryConfig
 from symmetries.learners.symmetry_model.networks import LieInference
 from symmetries.nn.features import ImageFeatures
+from symmetries.training import Step
 
 
 def undone_moves(group: Group[Any], bounds: Tensor, unit: Tensor) -> Any:  # noqa: ANN401
@@ -93,3 +96,31 @@ def from_prototypes(inference: LieInference, undone: Any, found: Tensor) -> Any:
 def flat(element: Any) -> Any:  # noqa: ANN401 - elements differ by group
     """Elements with leading shape (B, K) as (B K,)."""
     return map_element(lambda part: part.flatten(0, 1), element)
+
+
+BLUR_RADIUS = 2
+
+
+def jittered(images: Tensor, step: Step, act: ImageAction, config: SymmetryConfig) -> Tensor:
+    """Return images each changed by a random linear map near the identity, into a nearby orbit."""
+    if not config.objective.affine_jitter:
+        return images
+    with torch.no_grad():
+        change = config.objective.affine_jitter * (2 * step.rand(len(images), 2, 2) - 1)
+        element = torch.eye(3, device=images.device) + F.pad(change, (0, 1, 0, 1))
+        plane = ImageAction(Affine2(), interpolation=act.interpolation, fill=act.fill)
+        return plane(element.to(images.dtype), images)
+
+
+def blurred(images: Tensor, step: Step, config: SymmetryConfig) -> Tensor:
+    """Return images blurred by a 5 x 5 Gaussian whose width falls to 0 early in training."""
+    if not config.objective.blur:
+        return images
+    sigma = config.objective.blur * (1 - step.progress / config.objective.blur_share).clamp_min(0)
+    offsets = torch.arange(-BLUR_RADIUS, BLUR_RADIUS + 1, device=images.device)
+    taps = torch.exp(-0.5 * (offsets / sigma.clamp_min(0.05)) ** 2)
+    taps = (taps / taps.sum()).to(images.dtype)
+    flat = images.flatten(0, 1)[:, None]
+    flat = F.pad(flat, (BLUR_RADIUS,) * 4, mode="replicate")
+    flat = F.conv2d(F.conv2d(flat, taps.reshape(1, 1, -1, 1)), taps.reshape(1, 1, 1, -1))
+    return flat.reshape(images.shape)

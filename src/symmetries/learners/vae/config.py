@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from symmetries._utils.config import Config, register_presets
 from symmetries._utils.field_rules import Share
 from symmetries._validation.checks import invalid
-from symmetries.nn.autoencoder_config import AutoencoderConfig
+from symmetries.nn.autoencoder import AutoencoderConfig
 from symmetries.training.recipe import Recipe
 
 _NETWORK = AutoencoderConfig()

@@ -20,15 +20,13 @@ from symmetries.actions.images import ImageAction
 from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.distributions.mixture import COMPONENTS, GaussianMixture
 from symmetries.learners.base import GenerativeSummary, generative_numbers, write_report
-from symmetries.learners.vae.bound import log_weights
 from symmetries.learners.vae.config import VAEConfig
 from symmetries.learners.vae.model import (
     CHUNK,
     VAE,
     in_parts,
 )
-from symmetries.learners.vae.noise import set_noise, squares
-from symmetries.learners.vae.proposal import settled
+from symmetries.learners.vae.proposal import log_weights, set_noise, settled, squares
 from symmetries.learners.vae.symmetry_like import SymmetryLike, as_module
 from symmetries.nn.codes import check_own_prior
 from symmetries.nn.diagonal_gaussian import importance_bound

@@ -1,8 +1,9 @@
 """The convolutional VAE: bounds on the likelihood of images, and new images."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -19,7 +20,6 @@ from symmetries.learners.base import (
     write_report,
 )
 from symmetries.learners.vae.config import VAEConfig
-from symmetries.learners.vae.health import warn_if_collapsed
 from symmetries.nn.autoencoder import ConvDecoder, ConvEncoder
 from symmetries.nn.codes import check_own_prior, density_of, fit_codes, make_room
 from symmetries.nn.diagonal_gaussian import (
@@ -304,3 +304,28 @@ def in_parts(x: Tensor, samples: int) -> tuple[Tensor, ...]:
     """Return the images in parts, so that not too many are decoded at once."""
     parts: tuple[Tensor, ...] = x.split(max(1, ROWS // samples))
     return parts
+
+
+if TYPE_CHECKING:
+    from symmetries.learners.vae.model import VAE
+
+LOOKED_AT = 256
+LEAST_KL = 0.1  # nats
+
+
+@torch.no_grad()
+def code_kl(model: "VAE", x: Tensor) -> Tensor:
+    """How much q(z | x) says about images: mean KL to the prior in nats, no axes."""
+    return model.prior.kl(*model.encode(x)).mean()
+
+
+def warn_if_collapsed(model: "VAE", images: Tensor) -> None:
+    """Warn if codes say nothing about images: then every reconstruction is the mean image."""
+    kl = float(code_kl(model, images[:LOOKED_AT].to(model.device)))
+    if kl < LEAST_KL:
+        warnings.warn(
+            f"the codes say nothing about the images (KL {kl:.2g} nats): the posterior has "
+            "collapsed; train longer, lower the learning rate, or check that images differ",
+            RuntimeWarning,
+            stacklevel=6,  # who called fit
+        )

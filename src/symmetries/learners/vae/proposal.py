@@ -1,14 +1,17 @@
-"""Proposal for the transformation between a prototype and an image: a local Gaussian fit."""
+"""Proposals for the transformation between a prototype and an image, and the bounds they give."""
 
 import itertools
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from symmetries.actions.images import ImageAction
 from symmetries.groups.base import Group
+from symmetries.learners.vae.model import CHUNK
 from symmetries.nn.diagonal_gaussian import LOG_TWO_PI, gaussian_log_prob
 
 if TYPE_CHECKING:
@@ -207,3 +210,117 @@ def _factor(information: Tensor, damping: Tensor) -> tuple[Tensor, Tensor]:
     correlation = unit[:, :, None] * information * unit[:, None]
     correlation.diagonal(dim1=1, dim2=2).fill_(1 + JITTER)
     return unit, torch.linalg.cholesky_ex(correlation).L
+
+
+if TYPE_CHECKING:
+    from symmetries.learners.vae.inv_vae import InvVAE
+
+
+def log_weights(
+    model: "InvVAE",
+    x: Tensor,
+    k: int,
+    generator: torch.Generator | None,
+    moves: bool,
+    start: Tensor | None = None,
+) -> Tensor:
+    r"""Logarithms (N, k) of N(x; T_eta mu, S_eta^2) p(eta | mu) p(z) / (r(eta | x, mu) q(z | x)).
+
+    The prototype mu is decoded from z; r is :func:`symmetries.learners.vae.proposal.propose`. In a
+    finite group the sum over all eta takes the place of a draw from r.
+
+    Args:
+        model: the VAE of prototypes and its symmetry model.
+        x: (N, C, H, W).
+        k: draws of z, and of eta with each.
+        generator: source of randomness, on the device of x.
+        moves: the noise S is that of the prototype's pixels, and moves with it.
+        start: eta (N, dim) near which r looks for each draw's; not for a finite group.
+    """
+    z, log_ratio = model.vae.draw(model.prototype(x), k, generator)
+    means = model.vae.decode(z.flatten(0, 1))
+    if start is None:
+        return _over_elements(model, x, means, k, moves) + log_ratio
+    return _over_draws(model, x, means, k, generator, moves, start) + log_ratio
+
+
+def _over_draws(
+    model: "InvVAE",
+    x: Tensor,
+    means: Tensor,
+    k: int,
+    generator: torch.Generator | None,
+    moves: bool,
+    start: Tensor,
+) -> Tensor:
+    """One eta from r for each of the means (N k, C, H, W)."""
+    pairs = pairs_of(model, x.repeat_interleave(k, 0), means, moves)
+    eta, log_r = propose(pairs, start.repeat_interleave(k, 0), generator)
+    weights: Tensor = (pairs.log_prob(eta) - log_r).unflatten(0, (len(x), k))
+    return weights
+
+
+def _over_elements(model: "InvVAE", x: Tensor, means: Tensor, k: int, moves: bool) -> Tensor:
+    """Every element for each of the means (N k, C, H, W): nothing is drawn."""
+    symmetry = model.symmetry
+    every = symmetry.group.elements(x.device)
+    moved = symmetry.act.orbit(every, means).unflatten(0, (len(x), k))
+    fit = gaussian_log_prob(x[:, None, None], moved, model.scale(every, moves)).sum((3, 4, 5))
+    log_p = symmetry.generative.distribution.log_probs(symmetry.generative(means))
+    return torch.logsumexp(fit + log_p.unflatten(0, (len(x), k)), -1)
+
+
+if TYPE_CHECKING:
+    from symmetries.learners.vae.inv_vae import InvVAE
+
+ROUNDS = 8  # to find the noise that moves
+
+
+def squares(model: "InvVAE", images: Tensor, settle: bool) -> Iterator[tuple[Any, Tensor]]:
+    """Yield elements of images, and squared residuals (N, C, H, W) of their reconstructions.
+
+    Args:
+        model: the VAE of prototypes and its symmetry model.
+        images: (N, C, H, W).
+        settle: elements are drawn as for bounds; else they are those that are inferred.
+    """
+    generator = torch.Generator(model.vae.device).manual_seed(0)
+    symmetry, moves = model.symmetry, model.moves_pixels
+    for x in images.split(CHUNK):
+        x = x.to(model.vae.device)
+        z, _ = model.vae.draw(model.prototype(x), 1, generator)
+        means = model.vae.decode(z[:, 0])
+        if settle:
+            pairs = pairs_of(model, x, means, moves)
+            eta = posterior(pairs, settled(model, x, moves)).draw(generator)
+            element = symmetry.group.exp(eta)
+        else:
+            element = symmetry.element(x, model.refine)
+        yield element, (x - symmetry.act(element, means)).square()
+
+
+def set_noise(model: "InvVAE", left: Sequence[tuple[Any, Tensor]]) -> None:
+    """Set both noises of a model, from elements and the squared residuals of their images."""
+    least = model.vae.config.least_noise
+    total = torch.stack([part.sum(0) for _, part in left]).sum(0)
+    count = sum(len(part) for _, part in left)
+    model.noise.copy_((total / count).sqrt().clamp_min(least))
+    if not model.moves_pixels:
+        return
+    model.prototype_noise.copy_(model.noise.mean().expand_as(model.noise))
+    for _ in range(ROUNDS):
+        parts = [(at, part / model.scale(at, True).square()) for at, part in left]
+        model.prototype_noise.mul_(mean_back(model, parts).sqrt()).clamp_min_(least)
+
+
+def mean_back(model: "InvVAE", parts: Sequence[tuple[Any, Tensor]]) -> Tensor:
+    """The mean (C, H, W) of pictures that are moved back by their elements, within frames."""
+    group = model.symmetry.group
+    back = ImageAction(group)
+    total, seen = torch.zeros_like(model.noise), torch.zeros_like(model.noise)
+    for element, part in parts:
+        inverse = group.inverse(element)
+        total += back(inverse, part).sum(0)
+        seen += back(inverse, torch.ones_like(part)).sum(0)
+    # A pixel that no image has is background to all of them.
+    return total / seen.clamp_min(torch.finfo(seen.dtype).tiny)

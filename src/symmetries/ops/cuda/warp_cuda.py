@@ -1,13 +1,19 @@
-"""Host side of the warps in CUDA C (``warp.cu``): when they are used, and how they are launched."""
+"""Host side of the warps in CUDA C (``warp.cu``): when they are used, and how they are launched.
+
+Images that fit into the shared memory of a block are warped by one kernel, and their gradients are
+computed by another one; larger images are left to torch.
+"""
 
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from symmetries.ops._dispatch import differentiable_gradients
 from symmetries.ops.cuda.compiler import CudaError, CudaKernel, cuda_kernel, has_compiler
 
 MODES = {"bilinear": 0, "bicubic": 1, "bspline": 2}
@@ -26,18 +32,15 @@ class Plan:
     """Launch parameters for images of one size.
 
     Args:
-        images: (N, C, H + 2m, W + 2m); for "bspline", coefficients with a margin m, or images.
+        images: (N, C, H, W).
         theta: (N or 1, S, 6).
-        mode: of interpolation.
-        height: of the result.
-        width: of the result.
+        mode: of interpolation; for "bspline" the kernels compute the coefficients themselves.
     """
 
-    def __init__(self, images: Tensor, theta: Tensor, mode: str, height: int, width: int) -> None:
-        self.n, self.channels, rows, columns = images.shape
-        filtered = mode == "bspline" and columns == width  # by the kernels
-        if filtered:
-            rows, columns = rows + 2 * _MARGIN, columns + 2 * _MARGIN
+    def __init__(self, images: Tensor, theta: Tensor, mode: str) -> None:
+        self.n, self.channels, height, width = images.shape
+        margin = _MARGIN if mode == "bspline" else 0
+        rows, columns = height + 2 * margin, width + 2 * margin
         self.versions = theta.shape[1]
         self.device = images.device.index or 0
         taps = 2 if mode == "bilinear" else 4
@@ -46,16 +49,16 @@ class Plan:
         self.source = 4 * (-(-(rows + 2 * taps) * pitch // 4) * 4)
         self.steps = steps(theta)
         self.kernels: dict[tuple[object, ...], CudaKernel] = {}
-        self.aligned = width % 4 == 0 and columns == width and images.data_ptr() % 16 == 0
+        self.aligned = width % 4 == 0 and not margin and images.data_ptr() % 16 == 0
         self.constants = {
             "H": height,
             "W": width,
-            "MARGIN": (columns - width) // 2,
+            "MARGIN": margin,
             "MODE": MODES[mode],
             "PITCH": pitch,
             "WARPS": tiles * max(1, 4 // tiles),
             "COLUMNS": tiles,
-            "FILTER": int(filtered),
+            "FILTER": int(margin > 0),
         }
 
     def fits(self) -> bool:
@@ -112,9 +115,7 @@ def _pitch(length: int) -> int:
 Oracle = Callable[[Tensor, Tensor], Tensor]
 
 
-def plan(
-    images: Tensor, theta: Tensor, mode: str, height: int, width: int, oracle: Oracle | None = None
-) -> Plan | None:
+def plan(images: Tensor, theta: Tensor, mode: str, oracle: Oracle | None = None) -> Plan | None:
     """Return a plan if the kernels can be used: on CUDA, with a compiler, for small images.
 
     At the first use of a size their results are compared with those of ``oracle``, torch's form of
@@ -124,10 +125,10 @@ def plan(
     if not images.is_cuda or not has_compiler():
         return None
     place = (images.device, images.data_ptr() % 16 == 0)
-    known = (images.shape, theta.shape[1], steps(theta), mode, height, width, place)
+    known = (images.shape, theta.shape[1], steps(theta), mode, place)
     if known in _plans:
         return _plans[known]
-    found = Plan(images, theta, mode, height, width)
+    found = Plan(images, theta, mode)
     right = found.fits() and _is_right(found, images, mode, oracle)
     if right is not None:  # it is known now
         if len(_plans) >= _MOST_PLANS:
@@ -138,24 +139,22 @@ def plan(
 
 def _is_right(found: Plan, images: Tensor, mode: str, oracle: Oracle | None) -> bool | None:
     """Return whether the kernels of a plan agree with torch; None if that cannot be tested now."""
-    height, width = found.constants["H"], found.constants["W"]
     key = (found.device, found.aligned, *found.constants.values())
     if key not in _right:
         busy = torch.cuda.is_current_stream_capturing() or torch.cuda.get_sync_debug_mode()
         if oracle is None or busy:
             return None
-        _right[key] = _agrees(images, mode, (height, width), oracle, found.aligned)
+        _right[key] = _agrees(images, mode, oracle, found.aligned)
         if not _right[key]:
-            message = f"warps of {height} x {width} in CUDA C are wrong here; Triton's are used"
+            size = f"{images.shape[-2]} x {images.shape[-1]}"
+            message = f"warps of {size} in CUDA C are wrong here; the torch form runs"
             warnings.warn(message, RuntimeWarning, stacklevel=3)
     return _right[key]
 
 
 @torch.inference_mode(mode=False)
 @torch.enable_grad()
-def _agrees(
-    like: Tensor, mode: str, size: tuple[int, int], oracle: Oracle, aligned: bool = True
-) -> bool:
+def _agrees(like: Tensor, mode: str, oracle: Oracle, aligned: bool = True) -> bool:
     """Return whether a few random images are warped correctly, with all gradients."""
     source = torch.Generator().manual_seed(0)
 
@@ -163,14 +162,15 @@ def _agrees(
         drawn = torch.randn(shape, generator=source, dtype=torch.float32, device="cpu")
         return drawn.to(like.device)
 
-    images, weight = normal(3, 2, *like.shape[2:]), normal(3, 2, 2, *size)
+    size = like.shape[2:]
+    images, weight = normal(3, 2, *size), normal(3, 2, 2, *size)
     maps = 0.4 * normal(3, 2, 6)
     maps[..., 0::4] += 1
     maps[1] *= 2.5  # much of it lies outside
     slow = [x.double().requires_grad_() for x in (images, maps)]
     value = oracle(*slow)
     exact = (value.detach(), *torch.autograd.grad(value, slow, weight.double()))
-    made = Plan(images, maps, mode, *size)
+    made = Plan(images, maps, mode)
     made.aligned &= aligned
     out = torch.full_like(weight, torch.nan)
     with suppress(CudaError):
@@ -187,6 +187,12 @@ def _agrees(
     return False
 
 
+def maps_of(theta: Tensor) -> Tensor:
+    """Return maps (N or 1, S, 6) from (N or 1, S, 2, 3) or (N, 2, 3)."""
+    maps = theta.flatten(2) if theta.ndim == 4 else theta.flatten(1)[:, None]
+    return maps if maps.stride(-1) == 1 else maps.contiguous()
+
+
 def forward(made: Plan, images: Tensor, theta: Tensor, out: Tensor) -> None:
     """Warp into out (N, S, C, H, W)."""
     made.launch("warp_forward", images, theta, out)
@@ -195,7 +201,7 @@ def forward(made: Plan, images: Tensor, theta: Tensor, out: Tensor) -> None:
 def backward(
     made: Plan, images: Tensor, theta: Tensor, grad_out: Tensor, needs: tuple[bool, bool]
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Gradients to the images, like them, and (N, S, 6) to the maps, if needed."""
+    """Gradients to the images and to the maps (N or 1, S, 6), if needed."""
     to_images = torch.empty_like(images) if needs[0] else images
     size = (made.n, made.versions, made.channels, 6)
     each = torch.empty(size, dtype=theta.dtype, device=theta.device) if needs[1] else theta
@@ -204,4 +210,43 @@ def backward(
     to_theta = None
     if needs[1]:
         to_theta = each[:, :, 0] if made.channels == 1 else each.sum(2)
+        to_theta = to_theta if len(theta) == made.n else to_theta.sum(0, keepdim=True)
     return to_images if needs[0] else None, to_theta
+
+
+class CudaWarp(torch.autograd.Function):
+    """The kernels as a differentiable function; ``plain`` is torch's form of the same function.
+
+    Images are contiguous. Maps are (N or 1, S, 2, 3), or (N, 2, 3) for one version, whose axis the
+    result then lacks.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        images: Tensor,
+        theta: Tensor,
+        made: Plan,
+        plain: Callable[[Tensor, Tensor], Tensor],
+    ) -> Tensor:
+        """The warped images (N, S, C, H, W), or (N, C, H, W)."""
+        ctx.save_for_backward(images, theta)
+        ctx.made, ctx.plain = made, plain
+        versions = (made.versions,) if theta.ndim == 4 else ()
+        shape = (made.n, *versions, *images.shape[1:])
+        out = torch.empty(shape, dtype=images.dtype, device=images.device)
+        forward(made, images, maps_of(theta), out)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, ...]:
+        """Gradients to the images and to the maps."""
+        images, theta = ctx.saved_tensors
+        if torch.is_grad_enabled():  # the gradient of the gradient is wanted
+            inputs = (images, theta)
+            found = differentiable_gradients(ctx.plain(*inputs), inputs, grad_out)
+            return *found, None, None
+        needs = ctx.needs_input_grad[:2]
+        given = (images, maps_of(theta), grad_out.contiguous())
+        to_images, to_maps = backward(ctx.made, *given, needs)
+        return to_images, None if to_maps is None else to_maps.reshape(theta.shape), None, None

@@ -19,7 +19,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from symmetries.ops._networks import Network
+from symmetries.ops.kernel_network import Network
 from symmetries.ops.triton.launching import Launch, Watched
 from symmetries.ops.triton.small_layers import absolute, absolute_back, second_back, second_layer
 

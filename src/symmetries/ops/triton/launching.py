@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from symmetries.ops._networks import Network, PositionNetwork
+from symmetries.ops.kernel_network import Network, PositionNetwork
 
 ALIGNED = 16  # bytes; Triton compiles for it
 _FAILED: set[str] = set()  # why launches go the usual way

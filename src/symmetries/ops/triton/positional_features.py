@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from symmetries.ops._networks import PositionNetwork
+from symmetries.ops.kernel_network import PositionNetwork
 from symmetries.ops.triton.launching import Launch, Watched
 from symmetries.ops.triton.small_layers import absolute, absolute_back, second_back, second_layer
 

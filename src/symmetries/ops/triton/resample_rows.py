@@ -15,9 +15,23 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from symmetries.ops.triton.warp_passes import _point
-
 _PIXELS = 16
+
+
+@triton.jit
+def _point(theta, row, column, H: tl.constexpr, W: tl.constexpr):
+    """Output point (x, y) of pixels, and the source row and column."""
+    unit: tl.constexpr = H if H > W else W
+    pixel: tl.constexpr = 1.0 / unit
+    x = (2 * column + 1 - W).to(tl.float32) * pixel
+    y = (H - 1 - 2 * row).to(tl.float32) * pixel
+    sx = tl.load(theta) * x + tl.load(theta + 1) * y + tl.load(theta + 2)
+    sy = tl.load(theta + 3) * x + tl.load(theta + 4) * y + tl.load(theta + 5)
+    # Points far outside are brought near, where they still see only zero: no integer overflows.
+    far: tl.constexpr = 4.0 + 4.0 * (H + W)
+    column_at = tl.minimum(tl.maximum(0.5 * (sx * unit + (W - 1)), -far), far)
+    row_at = tl.minimum(tl.maximum(0.5 * ((H - 1) - sy * unit), -far), far)
+    return x, y, row_at, column_at
 
 
 @triton.jit
@@ -29,7 +43,7 @@ def _gather(
     p = tl.program_id(1) * PIXELS + tl.arange(0, PIXELS)
     k = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
     keep, inner = p < P, k < K
-    _x, _y, row_at, column_at = _point(theta + (g // channels * S + s) * 6, p // W, p % W, 0, H, W)
+    _x, _y, row_at, column_at = _point(theta + (g // channels * S + s) * 6, p // W, p % W, H, W)
     r0, c0 = tl.floor(row_at), tl.floor(column_at)
     fr, fc = row_at - r0, column_at - c0
     start = table + g.to(tl.int64) * table_group + s.to(tl.int64) * table_sample
@@ -110,7 +124,7 @@ def _slope(
     p = tl.program_id(1) * PIXELS + tl.arange(0, PIXELS)
     keep = p < P
     unit: tl.constexpr = H if H > W else W
-    x, y, row_at, column_at = _point(theta + (g // channels * S + s) * 6, p // W, p % W, 0, H, W)
+    x, y, row_at, column_at = _point(theta + (g // channels * S + s) * 6, p // W, p % W, H, W)
     r0, c0 = tl.floor(row_at), tl.floor(column_at)
     fr, fc = row_at - r0, column_at - c0
     left = at_output + g.to(tl.int64) * output_group + s.to(tl.int64) * output_sample
