@@ -226,9 +226,7 @@ class Fit:
             return
         kept, model = self.split[0], self.model
         x = kept[torch.arange(VIEWED) % len(kept)].to(model.device)
-        numbers = place_numbers(
-            mix(model.seed, 14, self.fold), torch.arange(VIEWED, device=x.device)
-        )
+        numbers = place_numbers(mix(model.seed, 14, self.fold), torch.arange(VIEWED, device=x.device))
         u = model.chart.draw(numbers.rand(VIEWED, len(model.chart.coordinates)))
         self.network.levelled.learn(self.network.shown(model.view(x, u, numbers))[0])
 
