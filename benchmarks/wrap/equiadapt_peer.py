@@ -3,8 +3,8 @@
 ``python -m benchmarks.wrap.equiadapt_peer cifar10 --folder DATA`` needs the package (0.1.2, with
 kornia and torchvision) beside this one. Its prior-regularised canonicaliser for eight turns
 (``OptimizedGroupEquivariantImageCanonicalization`` with its ``ConvNetwork``) is trained in front of
-the same network, by the losses of its example: the task's, 100 times the prior's, and a tenth of its
-own; then tested as the others are.
+the same network, by the losses of its example: the task's, 100 times the prior's, and a tenth of
+its own; then tested as the others are.
 """
 
 import argparse
