@@ -173,10 +173,7 @@ def main() -> None:
     # What takes longer than expected ends cleanly: a killed client of a shared GPU faults others.
     signal.signal(signal.SIGALRM, lambda *_: sys.exit("out of time"))
     signal.alarm(int(given.budget) + 10)
-    if given.data == "digits":  # 8 x 8, for a look on a CPU
-        train, test = (load("digits").subset(rows) for rows in (range(900), range(900, 1797)))
-    else:
-        train, test = (load(given.data, split, given.folder) for split in ("train", "test"))
+    train, test = (load(given.data, split, given.folder) for split in ("train", "test"))
     test = test.subset(range(given.test)) if given.test else test
     given.out.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []
