@@ -371,7 +371,7 @@ def test_both_stages_of_the_published_objective():
 
 @pytest.mark.parametrize("paper", sorted(SETTINGS))
 def test_every_decimal_number_of_a_page_is_checked(paper, monkeypatch):
-    """It is in a table that is made from results, in the paper's numbers, or in a sentence above."""
+    """It is in a table made from results, in the paper's numbers, or in a sentence above."""
     spec = importlib.util.spec_from_file_location("paper_tables", PAPERS / "tables.py")
     tables = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tables)
