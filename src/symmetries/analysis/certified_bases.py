@@ -11,7 +11,7 @@ from symmetries.lie.bases import (
     simple_basis,
     thresholded,
 )
-from symmetries.lie.certificates import AT_ONCE, Certificates, each_level
+from symmetries.lie.certificates import Certificates, each_level
 from symmetries.lie.frames import ShownFrame
 from symmetries.lie.intervals import TINY
 from symmetries.lie.names import AlgebraName, name_algebra
@@ -19,6 +19,7 @@ from symmetries.lie.search import DEGREES, Search
 from symmetries.results.generators import FieldGenerator
 
 FEW = 0.02  # part of the rows
+SOME = 8  # fields whose violations are looked at
 
 
 def certified_basis(
@@ -67,7 +68,7 @@ def rests_on_few(found: Search, answers: Certificates, epsilon: float) -> str:
     """
     if not answers.least:
         return ""
-    some = answers.theta[: answers.least][-AT_ONCE:]  # those with the largest defects
+    some = answers.theta[: answers.least][-SOME:]  # those with the largest defects
     above, below = found.problem.violations(found.coordinates, some)
     size, order = below.sum(1).sort(descending=True)
     few = int((size.cumsum(0) < size.sum() / 2).sum()) + 1
