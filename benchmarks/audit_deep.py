@@ -5,7 +5,13 @@ behind filtered halvings; an energy of four blocks of messages. All weights are 
 layer keeps the symmetry as far as a grid of pixels can.
 """
 
+import sys
+from pathlib import Path
+
 import torch
+from torch import Tensor, nn
+
+sys.path.insert(0, str(Path(__file__).parent))
 from audit_planted import (
     KINDS,
     Differences,
@@ -18,7 +24,6 @@ from audit_planted import (
     dense_network,
     textures,
 )
-from torch import Tensor, nn
 
 
 class Residual(nn.Module):

@@ -5,7 +5,7 @@ It needs a checkout of their repository, of which two files are imported:
     git clone https://github.com/ngruver/lie-deriv && git -C lie-deriv checkout ed96788
     python benchmarks/audit_lie.py --code lie-deriv
 
-"theirs" is the mean square (equation 4 of the paper) of the derivative of their code, which
+"theirs" is the mean square (the paper's, as its authors say) of the derivative of their code, which
 differentiates bilinear interpolation at pixels, where it has a kink; "differences" the same by
 central differences of their own transformations, as ours; "absolute" what their code reports end to
 end. Their shifts count (W - 1) / 2 pixels as one, ours W / 2.

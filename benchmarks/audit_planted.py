@@ -17,6 +17,7 @@ import json
 import math
 import sys
 from collections.abc import Callable
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -221,12 +222,16 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=FRESH, help="seed of the first network")
     parser.add_argument("--only", choices=[SMALL, *DEEP], help="networks of one family")
     parser.add_argument("--out", type=Path, help="a file for the rows, instead of the stored table")
+    parser.add_argument("--workers", type=int, default=1, help="processes beside each other")
     asked = parser.parse_args()
+    torch.set_num_threads(1)
     rows = []
     for family, (network, kinds) in {SMALL: (small_network, KINDS), **DEEP}.items():
         for kind in kinds if asked.only in (None, family) else ():
             seeds = range(asked.first, asked.first + asked.networks)
-            pairs = {seed: named_first(kind, seed, network) for seed in seeds}
+            with get_context("fork").Pool(asked.workers) as pool:
+                named = pool.starmap(named_first, [(kind, seed, network) for seed in seeds], 1)
+            pairs = dict(zip(seeds, named, strict=True))
             wrong = {str(seed): a for seed, (a, b) in pairs.items() if a != b}
             row: dict[str, Any] = {"networks": family, "broken": TITLES.get(kind, kind)}
             row |= {"first_seed": asked.first, "count": len(pairs)}

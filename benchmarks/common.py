@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from symmetries._utils.provenance import provenance, versions
+from symmetries._utils.provenance import provenance, source_digest, versions
 
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("lightning-fabric", "lightning", "kornia")
@@ -40,9 +40,10 @@ def record(name: str, rows: Sequence[Mapping[str, Any]], *, part: bool = False) 
 
 
 def environment(device: str | None = None) -> dict[str, Any]:
-    """Command, commit, device, versions and threads of this run.
+    """Command, commit, device, versions, threads and the digest of the source of this run.
 
-    The command names folders of this machine by their last part only.
+    The digest tells whether the commit that is named is the one that ran. The command names folders
+    of this machine by their last part only.
 
     Args:
         device: that the run computes on. Without one it is a GPU if this process has used one, not
@@ -57,6 +58,7 @@ def environment(device: str | None = None) -> dict[str, Any]:
         "command": " ".join(Path(word).name if folder else word for word, folder in pairs),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
+        "source": source_digest()[:12],
         "versions": versions(*PACKAGES),
     }
 

@@ -82,7 +82,7 @@ class Comparison:
             **{
                 "samples": given.samples if degrees else 1, "steps": given.steps,
                 "batch_size": given.batch, "curvature_rows": given.rows,
-                "every": max(1, given.steps // 25), "search": 5, **more,
+                "every": max(1, given.steps // 12), "search": 5, **more,
             }
         )  # fmt: skip
         shape, classes = tuple(images.shape[1:]), self.classes
@@ -126,7 +126,7 @@ class Comparison:
             "told": profile.told,
             "settled": profile.settled,
             "noise": profile.noise,
-            "gain": [profile.gain, profile.gain_error],
+            "gain": [profile.gain, profile.gain_error, profile.gain_right],
             "effective parameters": float(model.effective_parameters),
         }
 

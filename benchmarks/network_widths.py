@@ -124,7 +124,7 @@ def untrained(
             "steps": size.steps,
             "batch_size": size.batch,
             "curvature_rows": size.rows,
-            "every": max(1, size.steps // (25 if size.channels else 12)),
+            "every": max(1, size.steps // 12),
             **more,
         }
     )

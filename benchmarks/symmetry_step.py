@@ -4,9 +4,8 @@ On a GPU: one step of each stage (batch 512 x 5, 28 x 28, symmetric and invertib
 training loop's CUDA graph), and the same step eagerly. Targets on one H200: 1.0 ms for the
 inference network, and the generative network within three times its floor. On a CPU: the same step
 against a straightforward version (matrix_exp, matrix inverses, affine_grid, one network call per
-view), interleaved, target 1.3x, with matrix products in float32, and in bfloat16 by AMX, which
-training uses by default where the processor has it. And log-density and sampling of the flow
-against zuko's coupling flow of the same size, targets 1.5x and 2.5x.
+view), interleaved, target 1.3x. And log-density and sampling of the flow against zuko's coupling
+flow of the same size, targets 1.5x and 2.5x.
 
     OMP_WAIT_POLICY=PASSIVE python benchmarks/symmetry_step.py [--batch 64]
     python benchmarks/symmetry_step.py [--stages generative] [--steps 300]   # on a GPU
@@ -29,7 +28,6 @@ from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel
 from symmetries.learners.symmetry_model.fitting import STAGES
 from symmetries.learners.symmetry_model.losses import lie_inference_loss
 from symmetries.ops.affine_exp import generators
-from symmetries.ops.amx import has_amx
 from symmetries.training import Step
 from symmetries.training.matmul_precision import Products, use_matmul_precision
 
@@ -88,8 +86,6 @@ def cpu_rows(batch: int) -> list[dict[str, Any]]:
         straightforward(model, images, step).backward()
 
     ways: dict[str, Products | None] = {"float32": None}
-    if has_amx():
-        ways["bfloat16 (AMX)"] = "auto"
     calls: dict[str, Callable[[], None]] = {"straightforward": plain}
     calls |= {way: lambda products=products: ours(products) for way, products in ways.items()}
     calls["products alone"] = products_alone(batch)

@@ -145,9 +145,12 @@ TABLE3 = "--table 3 --tags crossed 'crossed families'"
 # One lane each: a machine that is shared runs as many of them beside each other as it has room for.
 QUEUES: dict[str, tuple[tuple[Job, ...], ...]] = {
     "start": (
-        (widths("start", "--part start", "0 1 2", 60.0), widths("start", TABLE3, "1 2", 60.0)),
+        (widths("start", TABLE3, "2", 60.0), widths("start", "--part start", "0 1 2", 60.0)),
     ),
     "identified": ((widths("identified", "--part identified-finer", "0 1 2", 60.0),),),
-    "joint": ((joint("0", 20.0, steps=1000), joint("180 90 15", 120.0, words="--base 1000")),),
-    "vaes": (tuple(vaes(added, size) for size in (50_000, 12_500) for added in (180, 0)),),
+    "blurred": ((widths("blurred", "--part blurred --tags families", "1 2", 60.0),),),
+    "joint": ((joint("180", 200.0), joint("90", 200.0)),),
+    "vaes": (tuple(vaes(added, size) for size in (50_000, 12_500) for added in (0, 180)),),
+    "table5-learned": ((widths("learned", "--part long --tags learned", "1 2", 90.0),),),
+    "table5-fixed": ((widths("fixed", "--part long --tags fixed", "1 2", 90.0),),),
 }

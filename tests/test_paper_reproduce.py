@@ -58,6 +58,15 @@ def test_numbers_of_a_layout_are_those_of_the_results(layouts, tmp_path):
     assert "not run" in layouts.layout("relaxed-equivariance", "1", tmp_path)
 
 
+def test_a_network_far_below_the_paper_does_not_hold(layouts, tmp_path):
+    numbers = {"accuracy": 74.0, "li": 0.0, "di": 0.0, "si": 1.0}
+    row = {key: {"mean": value, "std": 1.0, "seeds": [value]} for key, value in numbers.items()}
+    (tmp_path / "results.json").write_text(json.dumps({"table": {"r4": {"WT-plain": row}}}))
+    text = layouts.layout("genuine-invariance", "1", tmp_path)
+    assert "accuracy 20.6 points below" in text
+    assert "holds" not in text
+
+
 def test_minutes_are_those_of_the_file():
     part = PARTS["genuine-invariance"]["1"]
     assert duration(part | {"cpu": 44}).endswith(

@@ -1,9 +1,12 @@
 """Sentences of the papers' pages: numbers in prose, computed here from the results.
 
 Tables are compared by ``test_paper_pages.py``. Every case is a piece of a sentence with its number
-filled in from ``results.json``; the page must have it word for word.
+filled in from ``results.json``; the page must have it word for word. The last test finds numbers in
+prose that nothing checks.
 """
 
+import importlib.util
+import inspect
 import json
 import math
 import re
@@ -15,6 +18,16 @@ import pytest
 PAPERS = Path(__file__).parents[1] / "papers"
 STARTS = (5, 45, 90, 135, 175)
 PARTLY = "mnist-partially-rotated"
+DECIMAL = re.compile(r"(?<![\w.])\d[\d,]*\.\d+")
+# Numbers of prose that are settings, or of a source outside the results, by paper.
+SETTINGS = {
+    "invariant-weights": {"4.1", "0.3", "0.32", "0.6"},  # a section, a rate, a pace, an edge
+    "genuine-invariance": {"0.0024", "0.0008", "0.96"},  # rates, a target
+    "symmetry-model": set(),
+    "invariant-vae": {"0.15"},  # the noise on shapes
+    "relaxed-equivariance": {"39.7"},  # decibels of the data
+}
+checked: dict[str, list[str]] = {}  # by paper, pieces of sentences that were compared
 
 
 def page(paper):
@@ -28,6 +41,7 @@ def results(paper):
 def has(paper, *pieces):
     """All pieces are in the page."""
     text = page(paper)
+    checked.setdefault(paper, []).extend(pieces)
     assert [piece for piece in pieces if piece not in text] == []
 
 
@@ -68,6 +82,7 @@ def test_planted_widths():
     gaps = {tag: found[175] - found[90] for tag, found in bounds.items()}
     has("invariant-weights", f"175 is best, by {gaps['fixed prior']:.3f} over 90")
     assert max(map(abs, gaps.values())) <= 0.011
+    has("invariant-weights", "differ by 0.011 or less")
     gains = [
         mean(r["elbo"] for r in runs("learned prior", "learned", name))
         - mean(r["elbo"] for r in runs("fixed prior", "learned", name))
@@ -232,6 +247,57 @@ def test_lambda_brings_strict_symmetry_back():
     has("relaxed-equivariance", f"strict network, {mean(map(accuracy, strict)):.1f}")
 
 
+def test_best_relaxation():
+    rows = results("relaxed-equivariance")["rows"]
+    found = {
+        row["omega"]: row["accuracy"]
+        for row in rows
+        if (row["experiment"], row["data"]) == ("figure4", "cifar100")
+        and row["relaxed"] == "rotation"
+    }
+    assert max(found, key=found.get) == 2.0
+    gain = found[2.0] - found[0.5]
+    has("relaxed-equivariance", f"2 is better by {gain:.1f} points of the plain network")
+
+
+def test_no_transformation_on_cifar():
+    batches = results("invariant-weights")["tables"]["table3-none"]
+    runs = {b["tag"]: b["runs"] for b in batches if b["seed"] == 0}
+    paper = json.loads((PAPERS / "invariant-weights" / "expected.json").read_text())["table3"]
+    assert [r["set"] for r in runs["ours"]] == paper["sets"]
+
+    def change(tag, key):
+        return [b[key] - a[key] for a, b in zip(runs["ours"], runs[tag], strict=True)]
+
+    gains = change("filters blurred", "accuracy")
+    said = zip(paper["rows"]["none"]["accuracy"], runs["filters blurred"], strict=True)
+    left = [theirs - run["accuracy"] for theirs, run in said]
+    bound = change("30,000 steps", "elbo")
+    lost = [-value for value in change("30,000 steps", "accuracy")]
+    has(
+        "invariant-weights",
+        "gain {:.1f}, {:.1f}, {:.1f} and {:.1f} points".format(*gains),
+        "leave {:.1f}, {:.1f}, {:.1f} and {:.1f} to the paper".format(*left),
+        f"rises by {min(bound):.2f} to {max(bound):.2f} nats",
+        f"falls by {min(lost):.1f} to {max(lost):.1f} points",
+    )
+
+
+def test_bounds_of_relu_networks():
+    tables = results("invariant-weights")["tables"]
+    paper = json.loads((PAPERS / "invariant-weights" / "expected.json").read_text())["table7"]
+    gaps = []
+    for table, rows in (("table2-long", ("translation", "scale")), ("table2-crossed", ("affine",))):
+        runs = [run for batch in tables[table] for run in batch["runs"]]
+        for row in rows:
+            for place, name in enumerate(paper["sets"]):
+                mine = [r["elbo"] for r in runs if (r["row"], r["set"]) == (row, name)]
+                gaps.append(paper["rows"][row]["elbo"][place] - mean(mine))
+    below = [gap for gap in gaps if gap > 0]
+    said = f"below it in {len(below)} of {len(gaps)}, by {min(below):.3f} to {max(below):.3f} nats"
+    has("invariant-weights", said)
+
+
 def test_recipes():
     rows = [row for row in results("relaxed-equivariance")["cifar"]["rows"] if row["validation"]]
     best = {row["recipe"]: row["accuracy"] for row in rows}
@@ -293,3 +359,22 @@ def test_both_stages_of_the_published_objective():
         f"rotations of {width['rotation']:.0f} degrees (ours {ours['rotation']:.0f}), "
         f"scales {width['scale_x']:.1f} (ours {ours['scale_x']:.1f})",
     )
+
+
+@pytest.mark.parametrize("paper", sorted(SETTINGS))
+def test_every_decimal_number_of_a_page_is_checked(paper, monkeypatch):
+    """It is in a table that is made from results, in the paper's numbers, or in a sentence above."""
+    spec = importlib.util.spec_from_file_location("paper_tables", PAPERS / "tables.py")
+    tables = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tables)
+    for name, test in list(globals().items()):
+        wanted = list(inspect.signature(test).parameters) if name.startswith("test_") else None
+        if wanted in ([], ["monkeypatch"]):
+            test(*([monkeypatch] if wanted else []))
+    text = tables.BLOCK.sub("", page(paper))
+    prose = [line for line in text.splitlines() if not line.startswith("    ")]
+    sources = [*tables.blocks(paper).values(), *checked.get(paper, [])]
+    sources.append((PAPERS / paper / "expected.json").read_text())
+    known = {number for source in sources for number in DECIMAL.findall(source)} | SETTINGS[paper]
+    found = {number: line for line in prose for number in DECIMAL.findall(line)}
+    assert {number: line for number, line in found.items() if number not in known} == {}

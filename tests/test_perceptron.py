@@ -95,3 +95,15 @@ def test_hooks_of_a_norm_are_called():
     norm.register_full_backward_hook(lambda module, to, given: seen.append("backward"))
     gelu_norm(torch.randn(3, 5, requires_grad=True), norm).sum().backward()
     assert seen == ["before", "after", "backward"]
+
+
+def test_rows_in_parts_give_what_all_rows_give(monkeypatch):
+    torch.manual_seed(0)
+    net, x = MLP(6, (16, 4)).double(), torch.randn(50, 6, dtype=torch.float64, requires_grad=True)
+    whole = net(x)
+    monkeypatch.setattr("symmetries.nn.perceptron._MOST", 2**10)
+    parted = net(x)
+    assert torch.allclose(parted, whole, atol=1e-14)
+    a, b = (torch.autograd.grad(y.square().sum(), (x, *net.parameters())) for y in (parted, whole))
+    for ours, theirs in zip(a, b, strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-12)

@@ -9,14 +9,22 @@ from torch import nn
 
 import symmetries
 from symmetries.analysis import prescribing, quick_networks
-from symmetries.analysis.augmentation_laws import Augmentation, Law, code_for, draw, fixed, moved
+from symmetries.analysis.augmentation_laws import (
+    MOVES,
+    Augmentation,
+    Law,
+    code_for,
+    draw,
+    fixed,
+    moved,
+)
 from symmetries.analysis.label_conflicts import find_conflicts, limits_of
 from symmetries.analysis.prescribe_trials import points
 from symmetries.analysis.quick_networks import SIZES, Size, unmoved_networks
 from symmetries.data import ImageSet
 from symmetries.results import PrescribeResult
 
-LAW = Law(rotation=40, shift=0.1, zoom=1.3, flip_x=0.5)
+LAW = Law(rotation=40, shift=0.1, zoom=1.3, flip_x=0.5, light=0.3, erase=0.2)
 TINY = Size(200, 48, 2)
 
 
@@ -78,9 +86,8 @@ def prescribed():
     """Few shapes, in any direction in the data: turning them must help."""
     patch = pytest.MonkeyPatch()
     patch.setitem(SIZES, "quick", TINY)
-    patch.setattr(
-        prescribing, "GRID", {"rotation": (30.0, 180.0), "shift": (), "zoom": (), "flip_x": ()}
-    )
+    patch.setattr(prescribing, "BASES", ({"rotation": 30.0}, {"rotation": 180.0}))
+    patch.setattr(prescribing, "ADDED", ())
     generator = torch.Generator().manual_seed(5)
     letters = torch.zeros(3, 16, 16)
     letters[:, 3:13, 4:6] = 1.0  # a stem
@@ -106,7 +113,7 @@ def test_turns_are_prescribed_where_they_occur_and_their_gain_is_predicted(presc
     assert move.amount == 180
     assert prescribed.gain.low > 3
     assert prescribed.robustness.mean > 3
-    assert {one.name for one in prescribed.curves} == {"rotation", "shift", "zoom", "flip_x"}
+    assert {one.name for one in prescribed.curves} == set(MOVES)
 
 
 def test_the_page_shows_the_edges_and_the_file_is_read_again(prescribed, tmp_path):
@@ -122,7 +129,7 @@ def test_laws_keep_to_their_ranges_and_to_the_limits_of_classes():
     laws = [LAW, LAW.within({"rotation": 5.0, "flip_x": 0.0})]
     classes = torch.arange(4000) % 2
     rows = draw(laws, classes, torch.Generator().manual_seed(0))
-    angle, across, up, size, flip = rows.unbind(-1)
+    angle, across, up, size, flip, bright, contrast, side, left, top = rows.unbind(-1)
     for own, most in ((0, 40), (1, 5)):
         assert math.degrees(float(angle[classes == own].abs().max())) == pytest.approx(
             most, rel=0.02
@@ -132,6 +139,11 @@ def test_laws_keep_to_their_ranges_and_to_the_limits_of_classes():
     assert float(size.max()) <= 1.3
     assert float(flip[classes == 0].mean()) == pytest.approx(0.5, abs=0.05)
     assert float(flip[classes == 1].max()) == 0
+    assert float((bright - 1).abs().max()) == pytest.approx(0.3, abs=0.01)
+    assert float((contrast - 1).abs().max()) == pytest.approx(0.3, abs=0.01)
+    assert 0.4 < float((side > 0).float().mean()) < 0.6
+    assert float(side.square().max()) == pytest.approx(0.2, abs=0.01)
+    assert float((left + side).max()) <= 1 >= float((top + side).max())
 
 
 def test_moves_are_those_of_the_library():
@@ -196,12 +208,35 @@ def test_kornia_moves_as_we_do_by_its_own_parameters():
             shift[:, 0],
             -shift[:, 1],
             drawn["scale"][:, 0],
-            torch.zeros(8),
         ),
         -1,
     )
+    rows = torch.cat((rows, fixed("zoom", 1.0, 8)[:, 4:]), 1)
     assert float(drawn["angle"].abs().max()) > 10
     torch.testing.assert_close(found, moved(x, rows, 0.0), atol=0.03, rtol=0)
+
+
+def test_kornia_lights_and_erases_as_we_do_by_its_own_parameters():
+    pytest.importorskip("kornia")
+    torch.manual_seed(0)
+    light, erase = executed("kornia", fill=0.25)["others"][2:]
+    x = picture().repeat(16, 1, 1, 1)
+    found, drawn = light(x), light._params
+    factors = {0: ("brightness_factor", 5), 1: ("contrast_factor", 6)}
+    expected = x
+    for step in (part for part in drawn["order"].tolist() if part in factors):
+        rows = fixed("zoom", 1.0, 16)
+        rows[:, factors[step][1]] = drawn[factors[step][0]]
+        expected = moved(expected, rows, 0.0)
+    assert float((drawn["brightness_factor"] - 1).abs().max()) > 0.1
+    torch.testing.assert_close(found, expected, atol=2e-3, rtol=0)
+    found, drawn = erase(x), erase._params
+    chosen = drawn["batch_prob"].bool()
+    rows = fixed("zoom", 1.0, 16)
+    for place, name in ((7, "widths"), (8, "xs"), (9, "ys")):
+        rows[chosen, place] = drawn[name].float()[chosen] / 24
+    assert 0 < int(chosen.sum()) < 16
+    torch.testing.assert_close(found, moved(x, rows, 0.25), atol=1e-5, rtol=0)
 
 
 def test_torchvision_moves_as_we_do_by_its_own_parameters():
@@ -213,7 +248,8 @@ def test_torchvision_moves_as_we_do_by_its_own_parameters():
         drawn = affine.make_params([x])
         found = affine.transform(x, drawn)
         turn, (across, down) = -math.radians(drawn["angle"]), drawn["translate"]
-        rows = torch.tensor([[turn, across / 24, -down / 24, drawn["scale"], 0.0]])
+        rows = torch.tensor([[turn, across / 24, -down / 24, drawn["scale"]]])
+        rows = torch.cat((rows, fixed("zoom", 1.0)[:, 4:]), 1)
         torch.testing.assert_close(found, moved(x, rows, 0.0), atol=0.03, rtol=0)
 
 
@@ -229,7 +265,8 @@ def test_albumentations_moves_as_we_do_by_its_own_parameters():
         turn = math.radians(float(drawn["rotate"]))
         middle = torch.tensor([11.5, 11.5, 1.0], dtype=torch.float64)
         across, down = (torch.as_tensor(drawn["matrix"]) @ middle - middle)[:2] / 24
-        rows = torch.tensor([[turn, across, -down, float(drawn["scale"]["x"]), 0.0]])
+        rows = torch.tensor([[turn, across, -down, float(drawn["scale"]["x"])]])
+        rows = torch.cat((rows, fixed("zoom", 1.0)[:, 4:]), 1)
         torch.testing.assert_close(found[None], moved(x, rows, 0.0), atol=0.06, rtol=0)
 
 
@@ -241,9 +278,9 @@ def test_the_error_of_a_gain_covers_networks_and_pictures():
 
 
 def test_what_occurs_is_tried_too(tmp_path):
-    assert prescribing.grid(None) is prescribing.GRID
+    assert prescribing.occurring(None) == ()
     with pytest.raises((ValueError, OSError)):
-        prescribing.grid(tmp_path / "nothing.json")
+        prescribing.occurring(tmp_path / "nothing.json")
 
 
 @pytest.mark.parametrize(

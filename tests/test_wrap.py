@@ -264,6 +264,7 @@ def test_the_rule_is_the_best_that_costs_little():
     best, every = choose_rule(still, moved)
     assert (best.rule, best.threshold) == ("mode", 1.5)
     assert [one.allowed for one in every[:5]] == [True, False, False, False, True]
+    assert choose_rule(still, moved, limit=60.0)[0].threshold == 0.0  # all that are moved are right
     hopeless = scores([9.0] * 200, [1.0] * 200, [0.0] * 200)
     assert choose_rule(hopeless, moved)[0].rule == "unmoved"
 
@@ -277,7 +278,7 @@ def test_classes_whose_pose_carries_meaning_are_named(wrapped):
     result, _, _ = wrapped
 
     class Found:
-        labelled = True
+        labelled, limit = True, result.limit
         chosen = result.candidates[1]
 
     row = ClassEffect(name="6", examples=100, untouched=(1.0, 0.99), moved=(0.3, 0.5))
@@ -305,6 +306,7 @@ def test_pictures_move_as_the_image_action_moves_them():
     [
         ({"group": "shift"}, "group"),
         ({"views": 0}, "views"),
+        ({"limit": -1.0}, "limit"),
         ({"output": "vector"}, "output: expected an answer that can be moved back"),
         ({"output": "boxes", "views": 3}, "views: expected 1 for boxes"),
         ({"reference": letters(120, 0)}, "reference: expected at least 40 held-out pictures"),

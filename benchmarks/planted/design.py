@@ -268,15 +268,20 @@ def load() -> tuple[dict[str, Any], str]:
     return json.loads(text), digest(text)
 
 
+SETS = ("all", "small", "asymmetric")
+
+
 def choose(cells: Iterable[Mapping[str, Any]], wanted: str) -> list[dict[str, Any]]:
-    """Cells by "all", "small", or ids with commas between them (or parts of an id)."""
+    """Cells by "all", "small", "asymmetric", or parts of ids with commas between them."""
     every = [dict(one) for one in cells]
-    if wanted in ("all", "small"):
-        return [one for one in every if wanted == "all" or one["small"]]
+    if wanted in SETS:
+        return [one for one in every if wanted == "all" or one[wanted]]
     parts = [part.strip() for part in wanted.split(",") if part.strip()]
     found = [one for one in every if any(part in one["id"] for part in parts)]
     if not found:
-        raise ValueError(f"cells: expected all, small, or parts of ids, got {wanted!r}; see FILE")
+        raise ValueError(
+            f"cells: expected all, small, asymmetric, or parts of ids, got {wanted!r}; see FILE"
+        )
     return found
 
 

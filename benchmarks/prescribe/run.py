@@ -38,9 +38,9 @@ SHARED = 8  # pictures that share a draw of TrivialAugmentWide
 Policy = Callable[[Tensor, Tensor, torch.Generator], Tensor]
 
 
-def by_laws(laws: list[Law]) -> Policy:
+def by_laws(laws: list[Law], fill: float | None) -> Policy:
     """Moves by the law of each class."""
-    return lambda x, y, generator: moved(x, draw(laws, y, generator), 0.0)
+    return lambda x, y, generator: moved(x, draw(laws, y, generator), fill)
 
 
 def trivial() -> Policy | None:
@@ -104,7 +104,12 @@ def one_seed(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = symmetries.prescribe(
-            few, preset="quick", fill=0.0, seed=seed, device=device.type, progress=False
+            few,
+            preset=given.preset,
+            fill=None if given.data == "cifar10" else 0.0,
+            seed=seed,
+            device=device.type,
+            progress=False,
         )
     seconds = time.perf_counter() - start
     x, y = few.images.to(device), few.labels
@@ -115,17 +120,19 @@ def one_seed(
     ]
     how = (seed, given.steps, given.network)
     # The same pictures in the same order with and without: draws are made, but nothing moves.
-    none = by_laws([Law()] * 10)
+    none = by_laws([Law()] * 10, found.fill)
     reached: dict[str, float] = {"none": accuracy(trained(x, y, none, *how), *tests)}
-    reached["prescribed"] = accuracy(trained(x, y, by_laws(laws), *how), *tests)
+    reached["prescribed"] = accuracy(trained(x, y, by_laws(laws, found.fill), *how), *tests)
     part = torch.arange(len(x)) % 5 == 0
     here = part.to(device)
     held = [
-        accuracy(trained(x[~here], y[~part], by_laws([law] * 10), *how), x[here], y[part])
+        accuracy(
+            trained(x[~here], y[~part], by_laws([law] * 10, found.fill), *how), x[here], y[part]
+        )
         for law in GRID
     ]
     best = GRID[held.index(max(held))]
-    reached["grid"] = accuracy(trained(x, y, by_laws([best] * 10), *how), *tests)
+    reached["grid"] = accuracy(trained(x, y, by_laws([best] * 10, found.fill), *how), *tests)
     policy = trivial()
     if policy is not None:
         reached["TrivialAugmentWide"] = accuracy(trained(x, y, policy, *how), *tests)
@@ -137,8 +144,11 @@ def one_seed(
         "realised": round(reached["prescribed"] - reached["none"], 2),
         "accuracy": reached,
         "grid_chose": best.moves(),
-        "prescribed": {move.name: move.by_class for move in found.moves},
-        "conflicts": [one.model_dump() for one in found.conflicts],
+        "prescribed": {move.name: move.amount for move in found.moves},
+        "tried": [[one.amounts, round(one.gain.mean, 2)] for one in found.tried],
+        "conflicts": [
+            [one.name, one.first, one.second, one.amount, one.limit] for one in found.conflicts
+        ],
         "prescribe_seconds": round(seconds, 1),
         "seconds": round(time.perf_counter() - start, 1),
     }
@@ -147,7 +157,7 @@ def one_seed(
 def main() -> None:
     """Run one data set and one number of labels."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", choices=("mnist", "fashion-mnist"))
+    parser.add_argument("data", choices=("mnist", "fashion-mnist", "cifar10"))
     parser.add_argument("--folder", required=True)
     parser.add_argument("--labels", type=int, default=300)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
@@ -156,12 +166,15 @@ def main() -> None:
     parser.add_argument("--needed", type=float, default=150.0, help="seconds of the first seed")
     parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--network", default="resnet")
+    parser.add_argument("--preset", default="default")
+    parser.add_argument("--test", type=int, help="number of test pictures")
     given = parser.parse_args()
     began = time.perf_counter()
     # What takes longer than expected ends cleanly: a killed client of a shared GPU faults others.
     signal.signal(signal.SIGALRM, lambda *_: sys.exit("out of time"))
     signal.alarm(int(given.budget) + 10)
     train, test = (load(given.data, split, given.folder) for split in ("train", "test"))
+    test = test.subset(range(given.test)) if given.test else test
     given.out.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []
     for seed in given.seeds:

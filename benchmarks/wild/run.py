@@ -116,9 +116,9 @@ def used(use: Use) -> dict[str, Any]:
     version = importlib.metadata.version(use.package)
     shown = {"package": f"{use.package} {version}", "model": use.model, "question": use.question}
     shown |= {"licence": licence(use.package), "output": result.output}
-    ranked = sorted(result.layers, key=lambda one: -(one.added or 0.0))
-    if ranked and ranked[0].added:
-        shown["adds_most"] = ranked[0].name
+    most = max(result.layers, key=lambda one: one.added_beyond, default=None)
+    if most and most.added:
+        shown["adds_most"] = most.name or "the model itself"
     return shown | numbers(result, start)
 
 

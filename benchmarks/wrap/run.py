@@ -35,7 +35,7 @@ HELD_OUT = 5000
 TURNS = 24  # of the peer
 VIEWS = 8  # of the average
 PRIOR = 100.0
-FITS = "GROUP, or GROUP:CHANNELS:BLOCKS:STEPS:BLUR, the last as a factor"
+FITS = "GROUP, or GROUP:CHANNELS:BLOCKS:STEPS:BLUR:JITTER, the last two as factors"
 
 
 class Net(nn.Module):
@@ -195,12 +195,13 @@ def accuracies(
 
 
 def read_fit(words: str) -> tuple[str, OrbitConfig]:
-    """A group, and what is to be fitted to it, from GROUP[:CHANNELS:BLOCKS:STEPS:BLUR]."""
+    """A group, and what is to be fitted to it, from GROUP[:CHANNELS:BLOCKS:STEPS:BLUR:JITTER]."""
     group, *numbers = words.split(":")
     config = OrbitConfig.preset("default")
     if numbers:
-        channels, blocks, steps, blur = (float(number) for number in numbers)
+        channels, blocks, steps, blur, jitter = (float(number) for number in numbers)
         views = {name: blur * getattr(config.views, name) for name in ("before", "least", "most")}
+        views["jitter"] = jitter * config.views.jitter
         network = {"channels": int(channels), "blocks": int(blocks)}
         once = {"steps": int(steps), "rounds": 1}
         config = config.replace(views=views, network=network, training=once)

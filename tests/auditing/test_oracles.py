@@ -132,26 +132,48 @@ def test_the_lie_derivative_and_what_is_not_the_model_s():
 
 
 def test_what_a_layer_adds_and_resampling_adds_there():
-    """The first of two layers, conjugated by small turns; its input or its output moved twice."""
+    """The first of two layers, conjugated by small turns and by quarter turns."""
     torch.manual_seed(4)
     x = smooth()
     net = nn.Sequential(nn.Conv2d(1, 2, 3, padding=1), nn.Tanh()).double()
+    shared = net[0].weight.data
+    shared[0] = sum(shared[0].rot90(k, (1, 2)) for k in range(4)) / 4  # breaks small turns only
     added, alone = layer_contributions(net, x, "rotation", half_width=WIDTH)["0"]
     action = ImageAction("rotation", interpolation="bicubic", padding="border")
     t = 0.01 * torch.pi
-    ends = []
     with torch.no_grad():
-        for sign in (1, -1):
-            g = action.group.exp(torch.full((4, 1), sign * t, dtype=F64))
-            trip = lambda h, g=g: action.undo(g, action(g, h))  # noqa: E731
-            layers = action.undo(g, net[0](action(g, x))), net[0](trip(x)), trip(net[0](x))
-            ends.append([net[1](h) for h in layers])
         size = net(x).norm()
-        change, before, behind = (
-            float((a - b).norm() / size) * WIDTH / (2 * t) for a, b in zip(*ends, strict=True)
-        )
+        turns = [action.group.exp(torch.full((4, 1), s * t, dtype=F64)) for s in (1, -1)]
+        ends = [net[1](action.undo(g, net[0](action(g, x)))) for g in turns]
+        change = float((ends[0] - ends[1]).norm() / size) * WIDTH / (2 * t)
+        quarters = [net[1](net[0](x.rot90(k, (2, 3))).rot90(-k, (2, 3))) for k in (1, -1)]
+        exact = float(sum((q - net(x)).square().sum() for q in quarters) / 2 / size**2)
     assert added == pytest.approx(change, rel=1e-6)
-    assert alone == pytest.approx(((before**2 + behind**2) / 2) ** 0.5, rel=1e-3)
+    assert alone == pytest.approx(max(change**2 - exact, 0.0) ** 0.5, rel=1e-3, abs=1e-9)
+
+
+def test_what_a_layer_adds_to_shifts_by_a_pixel():
+    """Every other pixel: shifted by one, back by half of a pixel there, with the same blur."""
+    x = smooth()
+    net = nn.Sequential(Skip(), nn.Tanh()).double()
+    added, alone = layer_contributions(net, x, "shift_x", half_width=WIDTH)["0"]
+    action = ImageAction("shift_x", interpolation="bicubic", padding="border")
+    side = x.shape[-1]
+    size, squares = net(x).norm(), 0.0
+    for sign in (1, -1):
+        g = action.group.exp(torch.full((4, 1), sign * 2 / side, dtype=F64))
+        moved = net[1](action.undo(g, net[0](action(g, x))))
+        lost = net[0](action.undo(g, action(g, x)))
+        lost = net[1]((lost + action.undo(g, action(g, lost))) / 2)
+        squares += float((moved - lost).square().sum()) / 2
+    on_grid = squares / float(size) ** 2 * (WIDTH * side / 2) ** 2
+    assert added**2 - alone**2 == pytest.approx(min(on_grid, added**2), rel=1e-6)
+    assert on_grid < added**2
+
+
+class Skip(nn.Module):
+    def forward(self, x):
+        return x[..., ::2, ::2].clone()
 
 
 def test_the_largest_force_error_against_a_loop():

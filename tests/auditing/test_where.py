@@ -285,6 +285,51 @@ def test_tokens_of_patches_move_like_images(broken):
     assert (rows["2.attend"].law, rows["2.attend"].error is not None) == ("equivariance", True)
 
 
+class Adding(nn.Module):
+    """Two layers with a table of positions between them, which no layer of its own adds."""
+
+    def __init__(self, side):
+        super().__init__()
+        self.first, self.last = Turned(1, 4), Turned(4, 4)
+        self.table = nn.Parameter(torch.randn(1, 4, side, side))
+
+    def forward(self, x, *, scale):
+        return self.last(scale * self.first(x) + self.table)
+
+
+class Around(nn.Module):
+    def __init__(self, side):
+        super().__init__()
+        self.block, self.head = Adding(side), nn.Linear(4, 2)
+
+    def forward(self, x):
+        maps = torch.relu(self.block(x, scale=2.0))
+        return self.head(maps.mean((2, 3))), maps.detach()
+
+
+@pytest.mark.parametrize("group", ["c4", "rotation", "translation"])
+def test_operations_between_layers_are_named(group):
+    torch.manual_seed(0)
+    net, x = Around(12).double(), torch.rand(4, 1, 12, 12, dtype=F64)
+    found = layer_contributions(net, x, group, half_width=None if group == "c4" else 0.2)
+    beyond = {name: a**2 - b**2 for name, (a, b) in found.items()}
+    assert max(beyond, key=beyond.get) == "block"
+    assert "" not in found  # it gives two things, of which one is not moved back
+    if group == "c4":
+        assert max(value for name, value in beyond.items() if name != "block") < 1e-9
+    rows = audit_model(net, x, group, output="0:logits", steps=2, samples=2, progress=False).layers
+    assert [(row.law, row.error) for row in rows if row.name == "block"] == [
+        ("own operations", None)
+    ]
+
+
+def test_lists_of_boxes_have_no_ranking():
+    """Their number may change, so that there is nothing to compare."""
+    net = nn.Sequential(nn.Conv2d(1, 1, 3), nn.Flatten())
+    net.forward = lambda x: [{"boxes": net[0](one[None])[0, 0, :1, :4]} for one in x]
+    assert layer_contributions(net, torch.rand(3, 1, 8, 8), "c4") == {}
+
+
 def test_what_has_no_known_law_is_not_ranked():
     """An action of one's own on cubes of numbers: its layers are left out, not called right."""
 

@@ -3,6 +3,7 @@
 import math
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -238,11 +239,28 @@ def test_a_cell_that_runs_out_of_time_ends_by_itself_and_is_left_to_the_next_run
     monkeypatch.setattr(run, "method", lambda name: fit)
     job = ("orbit-quick", small_cell("letters/rotation-wide/rotation/"), "cpu", None, 0)
     monkeypatch.setattr(run, "_ended", [0.1])
-    assert run._fitted_in_time(job, time.time() + run.READING - 1) is None
+
+    def fitted(seconds):
+        monkeypatch.setattr(run, "_end", SimpleNamespace(value=time.time() + seconds))
+        return run._fitted_in_time(job)
+
+    assert fitted(run.READING - 1) is None
     assert trained == []
-    assert run._fitted_in_time(job, time.time() + run.READING + 60).status == "answered"
+    assert fitted(run.READING + 60).status == "answered"
     assert trained == [*range(5)]
-    assert run._fitted_in_time(job, time.time() - 1) is None  # not begun
+    assert fitted(-1) is None  # not begun
+
+
+def test_sets_of_cells_come_one_after_the_other_in_an_order_that_stays():
+    cells, digest = run.chosen(["asymmetric", "all"])
+    assert (cells, digest) == run.chosen(["asymmetric", "all"])
+    first = sum(cell["asymmetric"] for cell in cells)
+    assert all(cell["asymmetric"] for cell in cells[:first])
+    assert 0 < first < len(cells) == len({cell["id"] for cell in cells})
+    assert [cell["id"] for cell in cells[:first]] != sorted(cell["id"] for cell in cells[:first])
+    assert run.chosen(["asymmetric"], most=5)[0] == cells[:5]
+    with pytest.raises(ValueError, match="sets of one design"):
+        run.chosen(["all", "everyday"])
 
 
 def test_files_of_one_method_are_joined_and_rows_keep_their_runs():
@@ -278,4 +296,4 @@ def test_an_answer_without_a_parameter_fails_its_cell_only():
 
 def test_the_page_is_what_the_stored_results_give():
     text = page.PAGE.read_text()
-    assert page.tables() in text
+    assert page.written(text) == text

@@ -57,6 +57,36 @@ def test_a_folder_that_grows(run, tmp_path, corners):
     assert watched(tmp_path).pictures == 260
 
 
+def test_what_a_change_costs_a_model_is_told(run, tmp_path, corners):
+    """A planted model that is right as long as corners do not lean by more than 8 degrees or so."""
+    (tmp_path / "ours.py").write_text(
+        "import torch\n"
+        "def net(x):\n"
+        "    columns, rows = (torch.linspace(-1, 1, x.shape[d]) for d in (3, 2))\n"
+        "    moment = (x[:, 0] * rows[:, None] * columns).mean((1, 2))\n"
+        "    return torch.stack((moment, -moment), 1)\n"
+    )
+    corners(0, 160, turn=12)
+    words = ["watch", "reference.npz", "camera", "--model", "ours:net", "--out", "out"]
+    found = run(*words)
+    assert found.exit_code == 6, found.output
+    result = watched(tmp_path)
+    assert result.loss.score == "agreement"
+    assert result.loss.low <= result.loss.points <= result.loss.high
+    assert "expected loss of agreement" in found.output.replace("\n", " ")
+    assert "expected loss" in (tmp_path / "out" / "report.html").read_text()
+    assert "symmetries_watch_expected_loss_points" in (tmp_path / "out/watch.prom").read_text()
+    again = run(*words)  # nothing new: what it costs is known without the model's help
+    assert again.exit_code == 6
+    assert watched(tmp_path).loss == result.loss
+    other = run(*words[:3], "--out", "out")
+    assert other.exit_code != 6
+    assert "of another model" in other.output
+    text = (tmp_path / "ours.py").read_text()
+    (tmp_path / "ours.py").write_text(text.replace("(moment, -moment)", "(-moment, moment)"))
+    assert "of another model" in run(*words).output
+
+
 def test_names_on_standard_input(tmp_path, corners, monkeypatch):
     from typer.testing import CliRunner
 

@@ -279,6 +279,14 @@ def test_frozen_weights_are_kept_and_all_others_are_drawn_anew():
     assert change.abs().max() > 0.1
 
 
+def test_one_parameter_is_averaged_over_midpoints():
+    model = evenly_averaged(nn.Sequential(nn.Flatten(), nn.Linear(36, 4)), sampling="sobol")
+    width = model.network.box.half_width.detach()
+    torch.testing.assert_close(model.eta(4) / width, torch.tensor([[-3.0], [-1], [1], [3]]) / 4)
+    model.network.box.set_half_width(torch.zeros(1))
+    assert torch.equal(model.eta(4), torch.zeros(1, 1))
+
+
 def test_a_repeated_candidate_starts_from_other_weights():
     model = evenly_averaged(nn.Sequential(nn.Flatten(), nn.Linear(36, 4)), steps=1, warmup=0.0)
     model.config = model.config.replace(lr=1e-6)

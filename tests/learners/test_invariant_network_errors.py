@@ -40,6 +40,7 @@ def test_a_module_that_cannot_be_handled_is_refused_in_one_sentence():
         (nn.Flatten(0), r"parameters to train, got none"),
         (nn.Conv2d(1, 2, 3), r"outputs \(N, K\) for images"),
         (nn.Sequential(nn.BatchNorm2d(1, track_running_stats=False), small()), "GroupNorm"),
+        (nn.Sequential(small(), nn.Threshold(9, math.nan)), "finite outputs"),
         (nn.Sequential(small(), nn.Sigmoid(), InPlace()), "network that torch can differentiate"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -151,3 +151,4 @@ def test_a_width_that_cannot_be_told_is_used_only_if_left_out_images_prefer_it()
     assert flat.used == 0.0
     assert replace(flat, gain=0.1, gain_error=0.02).used == flat.best
     assert replace(flat, gain=0.01, gain_error=0.02).used == 0.0
+    assert replace(flat, gain=0.1, gain_error=0.02, gain_right=-0.01).used == 0.0

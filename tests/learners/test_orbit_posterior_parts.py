@@ -25,7 +25,12 @@ from symmetries.learners.orbit_posterior.calibrating import (
 )
 from symmetries.learners.orbit_posterior.cautions import about_training, about_width
 from symmetries.learners.orbit_posterior.chart import Chart
-from symmetries.learners.orbit_posterior.crossing import in_parts, wider_pictures
+from symmetries.learners.orbit_posterior.crossing import (
+    Crossed,
+    calibrated,
+    in_parts,
+    wider_pictures,
+)
 from symmetries.learners.orbit_posterior.frames import Frame, find_frame, radii
 from symmetries.learners.orbit_posterior.heads import Histograms
 from symmetries.learners.orbit_posterior.networks import ConvNet
@@ -376,9 +381,18 @@ def test_pictures_that_differ_are_noticed():
     both = Densities(narrow.coordinate, torch.cat((narrow.mass, wide.mass)))
     line = Headline(float(narrow.widths()[0]), 0.0, 1.0, told, 0.5)
     every = torch.ones(600, dtype=torch.bool)
-    assert wider_pictures(both, sets, line, every) == pytest.approx(math.radians(90), rel=0.05)
+    none = torch.zeros(600, dtype=torch.int64)
+    found = Crossed([both], [both], [sets], [sets], none, none)
+    assert wider_pictures(found, 0, line, every) == pytest.approx(math.radians(90), rel=0.05)
+    sharp = replace(sets, needed=torch.where(told, 0.2 * sets.needed, sets.needed))
+    still = calibrated(replace(found, sets=[sharp]), [line], every)
+    assert torch.equal(still.reading[0].mass[300:], both.mass[300:])  # of pictures not told
+    assert not torch.allclose(still.reading[0].mass[:300], both.mass[:300])
+    everywhere = recalibrated(both, sharp[told].needed)
+    assert float(everywhere.widths()[300:].max()) < math.radians(60)  # what it would have been
+    assert wider_pictures(still, 0, line, every) == pytest.approx(math.radians(90), rel=0.05)
     flat = Densities(both.coordinate, torch.where(told[:, None], both.mass, 1 / 72))
-    assert wider_pictures(flat, sets, line, every) is None  # their pose cannot be told
+    assert wider_pictures(replace(found, choosing=[flat]), 0, line, every) is None
 
 
 def test_what_the_self_test_missed_is_in_the_interval():

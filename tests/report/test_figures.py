@@ -6,7 +6,6 @@ import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 from PIL import Image
 
 from symmetries.report import densities, figures
@@ -80,15 +79,6 @@ def test_a_contact_sheet_holds_each_frame_in_its_place(channels):
 def test_a_contact_sheet_of_two_channels_is_refused():
     with pytest.raises(ValueError, match="frames: expected 1 or 3 channels, got 2"):
         figures.contact_sheet(np.zeros((1, 1, 4, 4, 2), np.uint8))
-
-
-def test_film_strips_draw_one_picture_per_frame():
-    figure = figures.film_strips(
-        np.zeros((2, 3, 4, 4, 3), np.uint8), ["a", "b"], [["1", "2", "3"]] * 2
-    )
-    assert isinstance(figure, Figure)
-    assert len(figure.axes) == 6
-    assert figures.to_png(figure, dpi=20)[1:4] == b"PNG"
 
 
 @pytest.mark.filterwarnings("error")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from symmetries.report.orbit_report import orbit_page, overview, quantity, reach_text, spread
+from symmetries.report.orbit_report import orbit_page, quantity, reach_text, spread
 from symmetries.report.page import render
 from symmetries.results import DataSummary, OrbitCurve, OrbitResult, RunInfo
 from symmetries.results.pictures import OrbitPictures
@@ -64,10 +64,6 @@ def test_the_page_has_a_viewer_for_each_transformation(result, frames):
     assert "example of &lt;a&gt;" in html
     assert "Orbits of &lt;set&gt;" in html
     assert "<set>" not in html
-
-
-def test_the_overview_is_a_picture(result, frames):
-    assert overview(result.transformations, frames)[1:4] == b"PNG"
 
 
 @pytest.mark.parametrize(

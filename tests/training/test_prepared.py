@@ -6,6 +6,7 @@ from torch import nn
 
 from symmetries.training import Step, TrainConfig, train
 from symmetries.training.batches import Prepared
+from symmetries.training.best import BestWeights
 from symmetries.training.source import make_batches
 
 CPU = torch.device("cpu")
@@ -75,3 +76,65 @@ def test_a_run_that_resumes_ends_with_the_same_weights(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         fitted(tmp_path / "b", stop=6)
     assert torch.equal(fitted(tmp_path / "b", resume=True), whole)
+
+
+class Replayed:
+    """Stands for a CUDA graph: calls what would be captured."""
+
+    def __init__(self, update, step, model, warm_up=3):
+        self.update = update
+        step.keep_on_device()
+
+    def __call__(self, inputs):
+        return self.update(inputs)
+
+
+@pytest.mark.parametrize("steps", [1, 4, 8])
+def test_steps_that_are_one_graph_learn_what_single_steps_do(monkeypatch, steps):
+    """Numbers, rates and progress are those of each step; what is due happens after the block."""
+    x = torch.randn(20, 2, generator=torch.Generator().manual_seed(0))
+
+    def loss(model, batch, step):
+        found = model(batch[0]) + 0.1 * step.rand(len(batch[0]), 2) + step.progress
+        return {"loss": (found - batch[1]).square().mean()}
+
+    def fitted(graphed):
+        torch.manual_seed(0)
+        model, seen = nn.Linear(2, 2), []
+        monkeypatch.setattr("symmetries.training.loop.wants_graph", lambda *_: graphed)
+        monkeypatch.setattr("symmetries.training.loop.GraphedUpdate", Replayed)
+        config = TrainConfig(30, 8, 0.1, device="cpu", progress=False)
+        config = config.replace(log_every=10, warmup=0.2, clip=1.0)
+        data = Prepared((x,), shifted, steps)
+        history = train(model, loss, data, config, on_step=lambda s, _: seen.append(s.index))
+        return model.weight.detach(), history, seen
+
+    (alone, _, every), (together, history, seen) = fitted(False), fitted(True)
+    assert torch.allclose(alone, together, atol=1e-6)
+    assert every == list(range(30))
+    blocks = 30 // steps * steps
+    assert seen == [*range(steps - 1, blocks, steps), *range(blocks, 30)]
+    assert history.step == {1: [1, 10, 20, 30], 4: [4, 12, 20, 30], 8: [8, 16, 24, 30]}[steps]
+
+
+def test_held_out_examples_are_prepared_once_for_all_looks():
+    x = torch.randn(700, 2, generator=torch.Generator().manual_seed(1))
+    calls = []
+
+    def prepare(batch, numbers):
+        calls.append(len(batch[0]))
+        return shifted(batch, numbers)
+
+    def loss(model, batch, step):
+        seen, u = batch if len(batch) > 1 else shifted(batch, step)
+        return {"loss": (model(seen) - u).square().mean()}
+
+    model, config = nn.Linear(2, 2), TrainConfig(10, 8, device="cpu", progress=False)
+    once = BestWeights(model, x, loss, config, prepare=prepare)
+    every = BestWeights(model, x, loss, config)
+    first = once.look(CPU)
+    assert first == every.look(CPU)
+    with torch.no_grad():
+        model.weight.mul_(2)
+    assert once.look(CPU) == every.look(CPU) != first
+    assert calls == [512, 188]

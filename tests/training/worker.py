@@ -16,6 +16,7 @@ import sys
 import traceback
 from pathlib import Path
 
+import lightning_fabric  # noqa: F401 - here, because every child would import it again
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -18,6 +18,7 @@ from symmetries.data import background
 from symmetries.groups import parse_group
 from symmetries.groups.finite import FiniteGroup
 from symmetries.groups.product import Product
+from symmetries.training.log import call_hooks
 
 STEPS = 1500
 BATCH = 128
@@ -61,6 +62,7 @@ def fit(question: Question) -> Answer:
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
+        call_hooks(step + 1, {})
     side = images.shape[-1]
     found = []
     for parameter, half in zip(group.parameters, (limit * raw.sigmoid()).tolist(), strict=True):

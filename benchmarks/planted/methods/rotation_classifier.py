@@ -17,6 +17,7 @@ from torch.nn.functional import cross_entropy
 from symmetries.actions import ImageAction
 from symmetries.data import background
 from symmetries.groups import parse_group
+from symmetries.training.log import call_hooks
 
 CLASSES = 36
 STEPS = 1500
@@ -58,6 +59,7 @@ def fit(question: Question, *, unseen: bool) -> Answer:
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
+        call_hooks(step + 1, {})
     net.eval()
     with torch.no_grad():
         p = net(window * images[:read]).softmax(1).cpu()

@@ -1,7 +1,8 @@
-"""Laws of augmentation that every library has: turns, shifts, zooms and mirror images.
+"""Laws of augmentation that every library has: motions, mirror images, light, and erasing.
 
 A picture is mirrored with probability 1/2, zoomed and turned about its middle, and shifted, in this
-order and with one resampling, as ``RandomAffine`` of torchvision does.
+order and with one resampling, as ``RandomAffine`` of torchvision does. Then its brightness and its
+contrast are multiplied, in this order, and half of the pictures lose a square.
 """
 
 import math
@@ -13,14 +14,20 @@ from torch import Tensor
 from symmetries.ops.affine_inverse import affine_inverse
 from symmetries.ops.warp import Padding, warp
 
-MOVES = ("rotation", "shift", "zoom", "flip_x")
+MOVES = ("rotation", "shift", "zoom", "flip_x", "light", "erase")
+PARAMETERS = 10  # of one picture: see draw
+SMALLEST = 0.02  # share of a picture that is erased
+GREY = (0.2989, 0.587, 0.114)  # weights of colours
+MOTIONS = {"rotation", "shift", "zoom"}
 UNITS = {
     "rotation": "degrees",
     "shift": "share of the side",
     "zoom": "factor",
     "flip_x": "probability",
+    "light": "share",
+    "erase": "share of the picture",
 }
-STILL = {"rotation": 0.0, "shift": 0.0, "zoom": 1.0, "flip_x": 0.0}
+STILL = {"rotation": 0.0, "shift": 0.0, "zoom": 1.0, "flip_x": 0.0, "light": 0.0, "erase": 0.0}
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,8 @@ class Law:
         shift: share of the width and of the height, to either side.
         zoom: factor f; sizes are uniform between 1 / f and f.
         flip_x: 0.5 mirrors half of the pictures, 0 none.
+        light: brightness and contrast are multiplied by between 1 - light and 1 + light.
+        erase: largest share of a picture that is erased, from half of the pictures.
 
     Example:
         >>> Law(rotation=10).moves()
@@ -42,6 +51,8 @@ class Law:
     shift: float = 0.0
     zoom: float = 1.0
     flip_x: float = 0.0
+    light: float = 0.0
+    erase: float = 0.0
 
     def moves(self) -> dict[str, float]:
         """The moves that do something, and how far they go."""
@@ -54,43 +65,91 @@ class Law:
 
 
 def draw(laws: list[Law], classes: Tensor, generator: torch.Generator) -> Tensor:
-    """Parameters (N, 5) of moves: radians, shifts as shares of the sides, size, and 0 or 1.
+    """Parameters (N, 10) of moves.
+
+    Radians, shifts as shares of the sides, size, mirrored or not, factors of brightness and of
+    contrast, and the side of an erased square with its left and upper edge, as shares.
 
     Args:
         laws: one for each class.
         classes: (N,).
         generator: on the CPU.
     """
-    ends = torch.tensor([[law.rotation, law.shift, law.zoom, law.flip_x] for law in laws])
-    turn, shift, zoom, flip = ends[classes.cpu()].unbind(-1)
-    unit = torch.rand(len(classes), 5, generator=generator)
+    ends = torch.tensor([[getattr(law, name) for name in MOVES] for law in laws])
+    turn, shift, zoom, flip, light, erase = ends[classes.cpu()].unbind(-1)
+    unit = torch.rand(len(classes), PARAMETERS + 1, generator=generator)
     both = 2 * unit - 1
     size = 1 / zoom + unit[:, 3] * (zoom - 1 / zoom)
-    parts = (both[:, 0] * torch.deg2rad(turn), both[:, 1] * shift, both[:, 2] * shift, size)
-    return torch.stack((*parts, (unit[:, 4] < flip).float()), -1)
+    motion = (both[:, 0] * torch.deg2rad(turn), both[:, 1] * shift, both[:, 2] * shift, size)
+    flips = (unit[:, 4] < flip).float()
+    share = SMALLEST + unit[:, 7] * (erase - SMALLEST)
+    side = torch.where((erase > 0) & (unit[:, 10] < 0.5), share.clamp_min(0).sqrt(), 0.0)
+    lit = (1 + both[:, 5] * light, 1 + both[:, 6] * light)
+    place = (unit[:, 8] * (1 - side), unit[:, 9] * (1 - side))
+    return torch.stack((*motion, flips, *lit, side, *place), -1)
 
 
 def fixed(name: str, amount: float, count: int = 1) -> Tensor:
-    """Parameters (count, 5) of one move by a given amount, in the units of a :class:`Law`."""
-    row = torch.tensor([[0.0, 0.0, 0.0, 1.0, 0.0]]).repeat(count, 1)
-    place = {"rotation": 0, "shift": 1, "zoom": 3, "flip_x": 4}[name]
-    row[:, place] = math.radians(amount) if name == "rotation" else amount
+    """Parameters (count, 10) of one move by a given amount, in the units of a :class:`Law`.
+
+    Light is brightness alone, and what is erased is a square in the middle.
+    """
+    row = torch.zeros(count, PARAMETERS)
+    row[:, [3, 5, 6]] = 1.0
     if name == "flip_x":
-        row[:, place] = float(amount > 0)
+        row[:, 4] = float(amount > 0)
+    elif name == "light":
+        row[:, 5] = 1 + amount
+    elif name == "erase":
+        side = math.sqrt(amount)
+        row[:, 7], row[:, 8:] = side, (1 - side) / 2
+    else:
+        place = {"rotation": 0, "shift": 1, "zoom": 3}[name]
+        row[:, place] = math.radians(amount) if name == "rotation" else amount
     return row
 
 
 def moved(x: Tensor, parameters: Tensor, fill: float | None) -> Tensor:
-    """Pictures (N, C, H, W) moved by parameters (N, 5); without a fill reflected at their edges."""
+    """Pictures (N, C, H, W) moved by parameters (N, 10); without a fill reflected at their edges.
+
+    Squares that are erased have the value of the background, or 0.
+    """
     height, width = x.shape[-2:]
     side = max(height, width)
-    turn, across, up, size, flip = parameters.to(x).unbind(-1)
+    turn, across, up, size, flip, bright, contrast = parameters[:, :7].to(x).unbind(-1)
     c, s, mirror = size * torch.cos(turn), size * torch.sin(turn), 1 - 2 * flip
     zero, one = torch.zeros_like(c), torch.ones_like(c)
     rows = (c * mirror, -s, 2 * across * width / side, s * mirror, c, 2 * up * height / side)
     matrix = torch.stack((*rows, zero, zero, one), -1).unflatten(-1, (3, 3))
     padding: Padding = "reflect" if fill is None else "constant"
-    return warp(x, affine_inverse(matrix)[:, :2], padding=padding, fill=fill or 0.0)
+    y = warp(x, affine_inverse(matrix)[:, :2], padding=padding, fill=fill or 0.0)
+    return _erased(_lit(y, bright, contrast), parameters[:, 7:].to(x), fill or 0.0)
+
+
+def _lit(x: Tensor, bright: Tensor, contrast: Tensor) -> Tensor:
+    """Pictures with brightness and contrast multiplied by factors (N,), within [0, 1].
+
+    Contrast is about the mean of the grey picture, as in torchvision.
+    """
+    factors = torch.stack((bright, contrast), -1)
+    y = (x * bright[:, None, None, None]).clamp(0, 1)
+    grey = y.mean(1, keepdim=True)
+    if x.shape[1] == 3:
+        grey = (y * y.new_tensor(GREY)[:, None, None]).sum(1, keepdim=True)
+    middle = grey.mean((2, 3), keepdim=True)
+    y = (middle + contrast[:, None, None, None] * (y - middle)).clamp(0, 1)
+    return torch.where((factors == 1).all(1)[:, None, None, None], x, y)
+
+
+def _erased(x: Tensor, squares: Tensor, fill: float) -> Tensor:
+    """Pictures without squares (N, 3): side, left and upper edge as shares of the sides."""
+    share, left, top = squares.unbind(-1)
+    inside = []
+    for first, length in ((top, x.shape[-2]), (left, x.shape[-1])):
+        middle = (torch.arange(length, device=x.device) + 0.5) / length
+        inside.append((middle >= first[:, None]) & (middle < (first + share)[:, None]))
+    square = inside[0][:, None, :, None] & inside[1][:, None, None, :]
+    return torch.where(square, fill, x)
 
 
 def code_for(library: str, laws: dict[str, Law], fill: float | None, size: tuple[int, int]) -> str:
@@ -128,13 +187,14 @@ Code = tuple[list[str], str]
 
 def _ours(law: Law, fill: float | None, size: tuple[int, int]) -> Code:
     head = ["from symmetries.analysis.augmentation_laws import Augmentation, Law"]
-    return head, f"Augmentation({law!r}, fill={_number(fill)})"
+    amounts = ", ".join(f"{name}={amount:.6g}" for name, amount in law.moves().items())
+    return head, f"Augmentation(Law({amounts}), fill={_number(fill)})"
 
 
 def _torchvision(law: Law, fill: float | None, size: tuple[int, int]) -> Code:
     head = ["import torch", "from torchvision.transforms import v2"]
     parts = [f"v2.RandomHorizontalFlip({law.flip_x:g})"] if law.flip_x else []
-    if law.moves().keys() - {"flip_x"}:
+    if MOTIONS & law.moves().keys():
         how = f"scale=({1 / law.zoom:.6g}, {law.zoom:.6g}), "
         how += "interpolation=v2.InterpolationMode.BILINEAR"
         if fill is None:  # reflected at the edges: padded by one picture, moved, and cut out again
@@ -147,13 +207,18 @@ def _torchvision(law: Law, fill: float | None, size: tuple[int, int]) -> Code:
         else:
             how = f"translate=({law.shift:.6g}, {law.shift:.6g}), {how}, fill={fill:.6g}"
             parts.append(f"v2.RandomAffine({law.rotation:.6g}, {how})")
+    if law.light:
+        parts.append(f"v2.ColorJitter({_factors(law)}, {_factors(law)})")
+    if law.erase:
+        how = f"scale=({SMALLEST:g}, {law.erase:.6g}), ratio=(1.0, 1.0), value={fill or 0:.6g}"
+        parts.append(f"v2.RandomErasing(0.5, {how})")
     return head, f"v2.Compose([{', '.join(parts) or 'v2.Identity()'}])"
 
 
 def _albumentations(law: Law, fill: float | None, size: tuple[int, int]) -> Code:
     head = ["import albumentations as A", "import cv2"]
     parts = [f"A.HorizontalFlip(p={law.flip_x:g})"] if law.flip_x else []
-    if law.moves().keys() - {"flip_x"}:
+    if MOTIONS & law.moves().keys():
         border = "cv2.BORDER_REFLECT" if fill is None else "cv2.BORDER_CONSTANT"
         shift = f"(-{law.shift:.6g}, {law.shift:.6g})"
         parts.append(
@@ -162,13 +227,19 @@ def _albumentations(law: Law, fill: float | None, size: tuple[int, int]) -> Code
             f"translate_percent={{'x': {shift}, 'y': {shift}}}, "
             f"border_mode={border}, fill={_number(fill or 0.0)}, p=1.0)"
         )
+    if law.light:
+        both = f"brightness={_factors(law)}, contrast={_factors(law)}"
+        parts.append(f"A.ColorJitter({both}, saturation=(1, 1), hue=(0, 0), p=1.0)")
+    if law.erase:
+        how = f"scale=({SMALLEST:g}, {law.erase:.6g}), ratio=(1.0, 1.0), fill={fill or 0:.6g}"
+        parts.append(f"A.Erasing({how}, p=0.5)")
     return head, f"A.Compose([{', '.join(parts) or 'A.NoOp()'}])"
 
 
 def _kornia(law: Law, fill: float | None, size: tuple[int, int]) -> Code:
     head = ["import kornia.augmentation as K", "from torch import nn"]
     parts = [f"K.RandomHorizontalFlip(p={law.flip_x:g})"] if law.flip_x else []
-    if law.moves().keys() - {"flip_x"}:
+    if MOTIONS & law.moves().keys():
         how = "padding_mode='reflection'" if fill is None else "padding_mode='zeros'"
         one = (
             f"K.RandomAffine({law.rotation:.6g}, translate=({law.shift:.6g}, {law.shift:.6g}), "
@@ -178,6 +249,11 @@ def _kornia(law: Law, fill: float | None, size: tuple[int, int]) -> Code:
             head = [*head, "", "", *_SHIFTED.splitlines(), ""]
             one = f"OnBackground({one}, {fill:.6g})"
         parts.append(one)
+    if law.light:
+        parts.append(f"K.ColorJitter({_factors(law)}, {_factors(law)}, p=1.0)")
+    if law.erase:
+        how = f"scale=({SMALLEST:g}, {law.erase:.6g}), ratio=(1.0, 1.0), value={fill or 0:.6g}"
+        parts.append(f"K.RandomErasing({how}, p=0.5)")
     return head, f"nn.Sequential({', '.join(parts) or 'nn.Identity()'})"
 
 
@@ -191,6 +267,11 @@ _SHIFTED = '''class OnBackground(nn.Module):
     def forward(self, x):
         return self.transform(x - self.fill) + self.fill
 '''
+
+
+def _factors(law: Law) -> str:
+    """The range of factors of brightness and contrast."""
+    return f"({1 - law.light:.6g}, {1 + law.light:.6g})"
 
 
 def _number(value: float | None) -> str:

@@ -20,8 +20,16 @@ SIZES: dict[str, tuple[float, ...]] = {
     "shift": (0.1, 0.2, 0.3),
     "zoom": (1.25, 1.6, 2.0),
     "flip_x": (0.5,),
+    "light": (0.4, 0.6),
 }
-FURTHEST = {"rotation": 180.0, "shift": 0.15, "zoom": 1.4, "flip_x": 0.5}
+FURTHEST = {
+    "rotation": 180.0,
+    "shift": 0.15,
+    "zoom": 1.4,
+    "flip_x": 0.5,
+    "light": 0.4,
+    "erase": 0.25,
+}
 MUTUAL = 0.3  # share of both classes that looks like the other
 MARGIN = 0.8  # of half of the way
 NEARLY = 0.9  # of the largest share: classes meet in the middle of the first moves that reach it
@@ -48,7 +56,8 @@ def find_conflicts(
     for name, sizes in SIZES.items():
         both = []  # share of a and b that look like each other, by size of the move
         for size in sizes:
-            back = {"zoom": 1 / size, "flip_x": size}.get(name, -size)
+            inverse = {"zoom": 1 / size, "flip_x": size, "light": 1 / (1 + size) - 1}
+            back = inverse.get(name, -size)
             one = _shares(networks, images, labels, len(names), fixed(name, size), fill) - still
             two = _shares(networks, images, labels, len(names), fixed(name, back), fill) - still
             both.append(torch.minimum(one, two.T))

@@ -8,24 +8,25 @@ from torch import Tensor
 from symmetries._validation.checks import invalid
 from symmetries.analysis.augmentation_laws import MOVES, STILL, UNITS, code_for, draw, fixed, moved
 from symmetries.analysis.classifiers import Classifier
+from symmetries.analysis.label_conflicts import FURTHEST
 from symmetries.analysis.pictures import example_indices, example_labels, for_display, to_bytes
 from symmetries.analysis.prescribe_trials import REPEATS, Task, points
 from symmetries.analysis.provenance import Info, data_summary
 from symmetries.analysis.stored_models import Loaded, load_classifier, right_answers
 from symmetries.auditing.answers import CLASSIFIERS
 from symmetries.auditing.models import PROBE, Model
-from symmetries.results import Estimate, ModelCurve, PrescribedMove, PrescribeResult, TriedMove
+from symmetries.results import Estimate, ModelCurve, PrescribedMove, PrescribeResult, TriedPolicy
 from symmetries.results.pictures import EdgePictures
 
 EXAMPLES = 6
 LOOKED_AT = 512  # pictures of a model's curve
-ENDS = {"rotation": 180.0, "shift": 0.15, "zoom": 1.5}  # of a model's curve
+ENDS = {"rotation": 180.0, "shift": 0.15, "zoom": 1.5, "light": 0.4}  # of a model's curve
 LIBRARIES = ("symmetries", "torchvision", "albumentations", "kornia")
 
 
 def describe(
     task: Task,
-    tried: list[TriedMove],
+    tried: list[TriedPolicy],
     chosen: dict[str, float],
     scores: Tensor,
     curves: tuple[ModelCurve, ...],
@@ -55,7 +56,7 @@ def describe(
         gain=found[0],
         robustness=found[1],
         accuracy=float(scores[0, :, 0].mean()),
-        networks=task.size.folds * (REPEATS * (len(tried) + 4) + 1),
+        networks=task.size.folds * (len(tried) + 2 + 2 * REPEATS),
         curves=curves,
         fill=task.fill,
         code=code,
@@ -68,7 +69,7 @@ def describe(
 def cautions(chosen: dict[str, float], gain: Estimate) -> list[str]:
     """What a reader must know first."""
     if not chosen:
-        return ["no move helped small networks on held-out pictures: nothing is prescribed"]
+        return ["no augmentation helped small networks on held-out pictures: nothing is prescribed"]
     if gain.low <= 0:
         return ["the predicted gain could be zero: its interval holds 0"]
     return []
@@ -85,8 +86,8 @@ def edges(task: Task, chosen: dict[str, float]) -> EdgePictures:
         ends = []
         for sign in (-1, 1):
             each = [1 / a if name == "zoom" and sign < 0 else a for a in far]
-            each = [sign * a if name in ("rotation", "shift") else a for a in each]
-            each = [STILL[name] if name == "flip_x" and sign < 0 else a for a in each]
+            each = [sign * a if name in ("rotation", "shift", "light") else a for a in each]
+            each = [STILL[name] if name in ("flip_x", "erase") and sign < 0 else a for a in each]
             moves = torch.cat([fixed(name, amount) for amount in each])
             ends.append(moved(x, moves, task.fill))
         amounts[name] = far
@@ -117,7 +118,9 @@ def model_curves(task: Task, loaded: Loaded, chosen: dict[str, float]) -> tuple[
     found = []
     for name in MOVES:
         ends = ENDS.get(name, 0.5)
-        steps = [0.0, 0.5] if name == "flip_x" else [ends * k / 4 for k in range(-4, 5)]
+        steps = [ends * k / 4 for k in range(-4, 5)]
+        if name in ("flip_x", "erase"):
+            steps = [0.0, FURTHEST[name]]
         if name == "zoom":
             steps = [ends ** (k / 4) for k in range(-4, 5)]
         law = task.laws(**({name: chosen[name]} if name in chosen else {}))

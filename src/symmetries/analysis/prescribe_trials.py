@@ -1,4 +1,4 @@
-"""Trials of moves with small networks: each alone, together, and once more on other folds."""
+"""Trials of augmentations with small networks, and of the best one once more on other folds."""
 
 import math
 from collections.abc import Callable
@@ -11,11 +11,12 @@ from symmetries.analysis.augmentation_laws import Law
 from symmetries.analysis.quick_networks import Size, held_out_scores
 from symmetries.auditing.estimate import estimate
 from symmetries.data import ImageSet
-from symmetries.results import Conflict, Estimate, TriedMove
+from symmetries.results import Conflict, Estimate, TriedPolicy
 from symmetries.training.step import mix
 
-REPEATS = 2  # of all folds, each with its own cuts and networks
+REPEATS = 2  # of the folds that confirm, each with its own cuts and networks
 HELPS = 0.5  # standard errors that a gain must have
+Amounts = dict[str, float]  # by move
 
 
 @dataclass(frozen=True)
@@ -50,49 +51,75 @@ class Task:
         """The law of each class: these amounts, as far as its labels allow."""
         return [Law(**amounts).within(limits) for limits in self.limits]
 
-    def scores(self, laws: list[Law], test: list[Law], seed: int, text: str) -> Tensor:
+    def scores(self, laws: list[Law], test: list[Law], seeds: list[int], text: str) -> Tensor:
         """Scores (R, 2, N) of held-out pictures, as they are and moved by ``test``, R times."""
         how = (self.pixels, self.labels, len(self.names), laws, self.fill, self.size)
-        parts = [held_out_scores(*how, mix(self.seed, seed, k), test) for k in range(REPEATS)]
+        parts = [held_out_scores(*how, mix(self.seed, seed), test) for seed in seeds]
         self.advance(text)
         return torch.stack(parts)
 
 
-def try_moves(
-    task: Task, amounts: dict[str, tuple[float, ...]]
-) -> tuple[list[TriedMove], dict[str, float]]:
-    """Every move alone, and the amounts of those that helped, together if that is better."""
-    still = task.laws()
-    none = task.scores(still, still, 0, "without")[:, 0]
-    tried, chosen, seen = [], {}, {tuple(still)}
-    for name, sizes in amounts.items():
-        best = 0.0
-        for amount in sizes:
-            laws = task.laws(**{name: amount})
-            if tuple(laws) in seen:  # no class may go further
-                task.advance(name)
-                continue
-            seen.add(tuple(laws))
-            gain = points(task.scores(laws, still, 0, f"{name} {amount:g}")[:, 0] - none)
-            tried.append(TriedMove.model_validate({"name": name, "amount": amount, "gain": gain}))
-            if gain.mean > max(best, HELPS * gain.standard_error):
-                best, chosen[name] = gain.mean, amount
-    if len(chosen) > 1:
-        together = points(task.scores(task.laws(**chosen), still, 0, "together")[:, 0] - none)
-        alone = max((t for t in tried if chosen.get(t.name) == t.amount), key=lambda t: t.gain.mean)
-        if together.mean < alone.gain.mean:
-            chosen = {alone.name: alone.amount}
-    return tried, chosen
+def try_policies(
+    task: Task, bases: tuple[Amounts, ...], added: tuple[Amounts, ...]
+) -> tuple[list[TriedPolicy], Amounts]:
+    """Try whole augmentations, and add moves to the best one as long as that helps.
+
+    Networks that are trained for a while with one move alone say little about several together, and
+    differences of a point drown in those between networks: so few whole augmentations are compared,
+    on the same pictures in the same order with the same initial weights.
+
+    Args:
+        task: what to train on.
+        bases: amounts of motions.
+        added: what is tried on top of the best of these, one after the other.
+
+    Returns:
+        All that was tried with its gain, and the amounts that are best; none if nothing helps.
+    """
+    still, seeds = task.laws(), [0]
+    none = task.scores(still, still, seeds, "without")[:, 0]
+    tried: list[TriedPolicy] = []
+    seen = {tuple(still)}
+
+    def gain_of(amounts: Amounts) -> Estimate | None:
+        laws = task.laws(**amounts)
+        if tuple(laws) in seen:  # no class may go further
+            task.advance("as before")
+            return None
+        seen.add(tuple(laws))
+        gain = points(task.scores(laws, still, seeds, name_of(amounts))[:, 0] - none)
+        tried.append(TriedPolicy.model_validate({"amounts": amounts, "gain": gain}))
+        return gain
+
+    best: tuple[float, Amounts, Estimate | None] = (0.0, {}, None)
+    for base in bases:
+        gain = gain_of(base)
+        if gain is not None and gain.mean > best[0]:
+            best = (gain.mean, base, gain)
+    for more in added:
+        amounts = {**best[1], **more}
+        gain = gain_of(amounts)
+        if gain is not None and gain.mean > best[0]:
+            best = (gain.mean, amounts, gain)
+    last = best[2]
+    helps = last is not None and last.mean > HELPS * last.standard_error
+    return tried, best[1] if helps else {}
 
 
-def confirm(task: Task, chosen: dict[str, float]) -> Tensor:
+def name_of(amounts: Amounts) -> str:
+    """The moves of an augmentation, for a bar."""
+    return ", ".join(f"{name} {amount:g}" for name, amount in amounts.items())
+
+
+def confirm(task: Task, chosen: Amounts) -> Tensor:
     """Scores (2, R, 2, N) on other folds: without and with, as they are and moved as prescribed."""
-    still, laws, seed = task.laws(), task.laws(**chosen), 1
-    none = task.scores(still, laws, seed, "confirms")
+    still, laws = task.laws(), task.laws(**chosen)
+    seeds = [1 + k for k in range(REPEATS)]
+    none = task.scores(still, laws, seeds, "confirms")
     if not chosen:
         task.advance("confirms")
         return torch.stack((none, none))
-    return torch.stack((none, task.scores(laws, laws, seed, "confirms")))
+    return torch.stack((none, task.scores(laws, laws, seeds, "confirms")))
 
 
 def points(differences: Tensor) -> Estimate:
@@ -101,5 +128,6 @@ def points(differences: Tensor) -> Estimate:
     Pictures differ, and so do networks of the same kind: the larger error counts.
     """
     found = estimate(100 * differences.mean(0))
-    spread = 100 * float(differences.mean(1).std()) / math.sqrt(len(differences))
+    each = 100 * differences.mean(1)
+    spread = float(each.std()) / math.sqrt(len(each)) if len(each) > 1 else 0.0
     return Estimate.normal(found.mean, max(found.standard_error, spread))

@@ -30,7 +30,7 @@ class Size:
     network: str = "cnn"
 
 
-SIZES = {"quick": Size(300, 64, 4), "default": Size(800, 128, 4)}
+SIZES = {"quick": Size(800, 64, 3), "default": Size(800, 128, 3, "resnet")}
 
 
 def prepared(images: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ from symmetries.analysis.inputs import Readable, read_images
 from symmetries.analysis.pictures import for_display, to_bytes
 from symmetries.analysis.preprocessing import make_preprocessing
 from symmetries.analysis.provenance import Call, Info, data_summary
-from symmetries.analysis.stored_models import load_classifier, right_answers
+from symmetries.analysis.stored_models import Loaded, load_classifier, right_answers
 from symmetries.auditing.answers import CLASSIFIERS
 from symmetries.auditing.models import PROBE, Model
 from symmetries.data import ImageSet
@@ -68,8 +68,11 @@ def watch(
     """
     call = Call("watch", reference=reference, stream=stream, alpha=alpha, seed=seed)
     images = read_images(reference, size=size)
-    watched = None if model is None else load_watched(model, images, trust, normalize, channels)
-    watcher = Watcher.fit(images.images, alpha, seed, fill, *(watched or ()))
+    watched: tuple[Any, ...] = ()
+    if model is not None:
+        loaded, labels = load_watched(model, images, trust, normalize, channels)
+        watched = (loaded.call, labels)
+    watcher = Watcher.fit(images.images, alpha, seed, fill, *watched)
     for part in batches(stream, size):
         watcher.update(part)
     info = call.info(seed, torch.device("cpu"))
@@ -82,7 +85,7 @@ def load_watched(
     trust: bool,
     normalize: str | None,
     channels: str | None,
-) -> tuple[Model, Tensor | None]:
+) -> tuple[Loaded, Tensor | None]:
     """A classifier, and the number of the logit that is right for each picture of the reference."""
     loaded = load_classifier(
         model,
@@ -94,7 +97,7 @@ def load_watched(
     )
     if loaded.kind not in CLASSIFIERS:
         raise invalid("model", "a classifier", f"a model of {loaded.kind}", "leave it out")
-    return loaded.call, None if images.labels is None else right_answers(loaded, images.labels)
+    return loaded, None if images.labels is None else right_answers(loaded, images.labels)
 
 
 def batches(stream: Readable | Iterable[Tensor], size: tuple[int, int] | None) -> Iterator[Tensor]:

@@ -13,7 +13,7 @@ from symmetries.analysis.canonicalised import CanonicalisedModel
 from symmetries.analysis.pictures import example_indices, example_labels, for_display, to_bytes
 from symmetries.analysis.provenance import Info, class_names, data_summary
 from symmetries.analysis.stored_models import Loaded
-from symmetries.analysis.wrap_rules import LIMIT, Scores, compared, moved_pictures
+from symmetries.analysis.wrap_rules import Scores, compared, moved_pictures
 from symmetries.data import ImageSet
 from symmetries.groups.names import group_name
 from symmetries.results import (
@@ -50,6 +50,7 @@ class Wrapped:
         moved: scores of the moved ones.
         chosen: the rule.
         candidates: all rules.
+        limit: points that pictures as they are may lose.
         preprocessing: that is part of the module.
         warnings: of all that was done.
     """
@@ -65,6 +66,7 @@ class Wrapped:
     moved: Scores
     chosen: Candidate
     candidates: tuple[Candidate, ...]
+    limit: float
     preprocessing: Preprocessing
     warnings: list[str]
 
@@ -102,7 +104,7 @@ def describe_wrapped(
         score="accuracy" if found.labelled else "agreement with the bare model",
         group=group_name(found.module.chart.group),
         range=tuple(rows),
-        limit=LIMIT,
+        limit=found.limit,
         rule=found.chosen.rule,
         threshold=found.chosen.threshold,
         views=found.module.reader.views,
@@ -159,10 +161,10 @@ def cautions(
             "no rule that moves pictures was better on held-out data: the wrapped model is the "
             "bare one"
         )
-    if untouched.gain.mean < -LIMIT:
+    if untouched.gain.mean < -found.limit:
         texts.append(
             f"pictures as they are lose {-untouched.gain.mean:.1f} points on the held-out pictures "
-            f"that did not decide (limit {LIMIT:g})"
+            f"that did not decide (limit {found.limit:g})"
         )
     if moved.gain.high < 0:
         texts.append(f"moved pictures lose {-moved.gain.mean:.1f} points")

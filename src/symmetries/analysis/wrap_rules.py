@@ -3,7 +3,7 @@
 A picture is moved where its most likely pose is more likely than the pose that it has, by so many
 nats. The threshold, and whether several views are worth it, are chosen on held-out pictures of the
 reference: the best score on moved ones among the rules by which pictures as they are lose no more
-than 0.3 points, their standard error included. The bare model is always allowed.
+than a limit (0.3 points), their standard error included. The bare model is always allowed.
 """
 
 import math
@@ -67,8 +67,10 @@ class Scores:
         return Scores(*parts)
 
 
-def choose_rule(untouched: Scores, moved: Scores) -> tuple[Candidate, tuple[Candidate, ...]]:
-    """The best rule that is allowed, and all of them."""
+def choose_rule(
+    untouched: Scores, moved: Scores, limit: float = LIMIT
+) -> tuple[Candidate, tuple[Candidate, ...]]:
+    """The best rule by which pictures as they are lose at most ``limit`` points, and all rules."""
     rules = [("unmoved", None), *(("mode", t) for t in THRESHOLDS)]
     rules += [] if untouched.views is None else [("views", t) for t in THRESHOLDS]
     found = []
@@ -85,7 +87,7 @@ def choose_rule(untouched: Scores, moved: Scores) -> tuple[Candidate, tuple[Cand
                     "loss": float(lost.mean()),
                     "loss_error": error,
                     "moved": float(moved.by(rule, threshold).mean()),
-                    "allowed": float(lost.mean()) + error <= LIMIT,
+                    "allowed": float(lost.mean()) + error <= limit,
                 }
             )
         )

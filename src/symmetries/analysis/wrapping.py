@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from symmetries._validation.checks import check_whole, invalid
+from symmetries._validation.checks import check_number, check_whole, invalid
 from symmetries.analysis.audited_data import with_labels
 from symmetries.analysis.canonicalised import CanonicalisedModel, check_kind
 from symmetries.analysis.classifiers import Classifier
@@ -29,7 +29,7 @@ from symmetries.analysis.settings import choose_device, choose_preset
 from symmetries.analysis.stored_models import load_classifier
 from symmetries.analysis.wrap_files import export_checked
 from symmetries.analysis.wrap_results import Wrapped, check_pictures_of, describe_wrapped
-from symmetries.analysis.wrap_rules import bare_answers, choose_rule, draw_moves, score
+from symmetries.analysis.wrap_rules import LIMIT, bare_answers, choose_rule, draw_moves, score
 from symmetries.auditing.answers import CLASSIFIERS
 from symmetries.auditing.models import PROBE, Model, check_answers
 from symmetries.auditing.run import Output
@@ -59,6 +59,7 @@ def wrap(
     *,
     views: int = 1,
     range: Range | None = None,
+    limit: float = LIMIT,
     held_out: Readable | None = None,
     export: str | Path | None = None,
     output: Output = None,
@@ -78,7 +79,7 @@ def wrap(
     Pictures are moved to the most likely pose of the reference data, where that is more likely than
     the pose that they have by a threshold; answers with positions are moved back. The rule is
     chosen on held-out pictures of the reference, half of which decide and half of which are
-    measured: the best on moved pictures, if pictures as they are lose at most 0.3 points.
+    measured: the best on moved pictures, if pictures as they are lose at most ``limit`` points.
 
     Args:
         model: a module, an ONNX or exported file, or whatever :func:`symmetries.audit` takes.
@@ -88,6 +89,8 @@ def wrap(
         views: poses of each picture that the model may see, each a forward pass.
         range: how far the transformations will go, "rotation=45"; by default angles go all around,
             shifts over 15 % of the side and zooms up to 1.5.
+        limit: points that pictures as they are may lose; a larger one restores more moved pictures
+            where poses are hard to read.
         held_out: other pictures like the reference, best those that the model has not seen; by
             default a fifth of the reference.
         export: folder to write wrapped.pt2 and wrapped.onnx to.
@@ -116,6 +119,7 @@ def wrap(
         group,
         views=views,
         range=range,
+        limit=limit,
         held_out=held_out,
         output=output,
         inputs=inputs,
@@ -146,6 +150,7 @@ def wrap_model(
     *,
     views: int,
     range: Range | None,
+    limit: float,
     held_out: Readable | None,
     output: Output,
     inputs: str | Mapping[str, Any] | None,
@@ -161,6 +166,7 @@ def wrap_model(
 ) -> Wrapped:
     """Fit the orbit posterior, choose the rule, and score it; arguments as in :func:`wrap`."""
     check_whole(views, "views", most=64)
+    check_number(limit, "limit", 0, 100)
     group = check_group(as_group(group))
     if isinstance(preset, str):
         check_orbit_preset(preset)
@@ -203,7 +209,7 @@ def wrap_model(
         targets = held.labels if labelled else bare_answers(module, held.images)
         both = [score(module, held.images, moves, targets) for moves in (still, planted)]
     deciding = torch.arange(len(held)) % 2 == 0
-    chosen, candidates = choose_rule(*(part.rows(deciding) for part in both))
+    chosen, candidates = choose_rule(*(part.rows(deciding) for part in both), limit)
     settled = CanonicalisedModel(
         loaded.call,
         posterior,
@@ -214,7 +220,7 @@ def wrap_model(
     ).to(place)
     return Wrapped(
         settled, loaded, images, held, labelled, planted, widths, both[0], both[1], chosen,
-        candidates, preprocessing, texts,
+        candidates, limit, preprocessing, texts,
     )  # fmt: skip
 
 

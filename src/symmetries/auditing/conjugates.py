@@ -23,9 +23,10 @@ from symmetries.auditing.layer_laws import (
     stays,
     with_main,
 )
+from symmetries.auditing.models import hooks
 
 Change = Callable[[Act, Tensor], Tensor]
-Recorded = dict[str, list[tuple[dict[int | str, Any], Any]]]
+Recorded = dict[str, list[tuple[dict[Any, Any], Any]]]
 
 
 @dataclass(frozen=True)
@@ -74,15 +75,15 @@ def module_calls(
     found: dict[str, Calls | None] = {}
     for name, calls in still.items():
         kept: list[Call | None] = []
-        for (inputs, output), (others, other) in zip(calls, moved[name], strict=False):
+        for (inputs, output), (others, other) in zip(calls, moved.get(name, []), strict=False):
             main = main_tensor(output)
             if not _moves(main):
                 kept.append(None)
                 continue
-            laws = {key: law(z, others[key]) for key, z in inputs.items()}
+            laws = {key: law(z, others[key]) for key, z in inputs.items() if key in others}
             last = law(main, main_tensor(other))
             known = {key: act for key, act in laws.items() if act is not None}
-            if last is None or len(known) < len(laws):
+            if last is None or len(known) < len(inputs):
                 found[name] = None
                 break
             maps = [_grid(moves, one) for one in (*inputs.values(), main)]
@@ -131,7 +132,7 @@ def _hooked(
         _module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         call = next(coming, None)
-        values: dict[int | str, Any] = {**dict(enumerate(inputs)), **named}
+        values = _by_key(inputs, named)
         if before is not None and call is not None:
             values |= {key: before(act, values[key]) for key, act in call.inputs.items()}
         return tuple(values[i] for i in range(len(inputs))), {key: values[key] for key in named}
@@ -142,15 +143,9 @@ def _hooked(
             return output
         return with_main(output, behind(call.output, main_tensor(output)))
 
-    handles = [
-        module.register_forward_pre_hook(enter, with_kwargs=True),
-        module.register_forward_hook(leave),
-    ]
-    try:
+    handle = module.register_forward_pre_hook(enter, with_kwargs=True)
+    with hooks(handle, module.register_forward_hook(leave)):
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _law(moves: Moves, element: Any, h: Tensor, moved: Tensor) -> Act | None:  # noqa: ANN401
@@ -189,40 +184,27 @@ def _recorded(model: nn.Module, modules: Mapping[str, nn.Module], x: Tensor) -> 
     found: Recorded = {}
     own = {id(one) for one in (*model.parameters(), *model.buffers())}
 
-    def enter(name: str) -> Callable[..., None]:
-        def hook(_module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
-            values: dict[int | str, Any] = {**dict(enumerate(inputs)), **named}
+    def keep(name: str) -> Callable[..., None]:
+        def hook(_: nn.Module, inputs: Any, named: dict[str, Any], output: Any) -> None:  # noqa: ANN401
             data = {
                 key: one.clone()
-                for key, one in values.items()
+                for key, one in _by_key(inputs, named).items()
                 if _moves(one) and len(one) == len(x) and id(one) not in own
             }
-            found.setdefault(name, []).append((data, None))
-
-        return hook
-
-    def leave(name: str) -> Callable[..., None]:
-        def hook(_module: nn.Module, _inputs: Any, output: Any) -> None:  # noqa: ANN401
             main = main_tensor(output)  # cloned, as a later layer may work in place
             kept = with_main(output, main.clone()) if _moves(main) else None
-            found[name][-1] = (found[name][-1][0], kept)
+            found.setdefault(name, []).append((data, kept))
 
         return hook
 
-    handles = [
-        handle
-        for name, module in modules.items()
-        for handle in (
-            module.register_forward_pre_hook(enter(name), with_kwargs=True),
-            module.register_forward_hook(leave(name)),
-        )
-    ]
-    try:
+    pairs = modules.items()
+    with hooks(*(m.register_forward_hook(keep(name), with_kwargs=True) for name, m in pairs)):
         call_model(model, x)
-    finally:
-        for handle in handles:
-            handle.remove()
     return found
+
+
+def _by_key(inputs: tuple[Any, ...], named: dict[str, Any]) -> dict[Any, Any]:
+    return {**dict(enumerate(inputs)), **named}
 
 
 def _moves(value: Any) -> bool:  # noqa: ANN401 - whatever a module takes

@@ -24,8 +24,9 @@ from symmetries.auditing.elements import Moves, half_widths, make_moves, resolve
 from symmetries.auditing.layer_laws import Act, undo
 from symmetries.auditing.lie import is_smooth, one_parameter
 from symmetries.auditing.models import model_device, untouched
+from symmetries.auditing.onnx_graph import OnnxGraph
 from symmetries.groups.base import Group
-from symmetries.results import LayerError
+from symmetries.results.audits import OWN_OPERATIONS, LayerError
 
 EXAMPLES = 4
 ELEMENTS = 3
@@ -58,7 +59,13 @@ def layer_contributions(
 
     Under a continuous group of images or signals, resampling would hide what layers add. So the
     conjugates are those of small elements, and the rate of change along each parameter is
-    multiplied by its half-width: the layer's term in the Lie derivative (Gruver et al. 2022).
+    multiplied by its half-width: the layer's term in the Lie derivative (Gruver et al. 2022). On a
+    coarse grid interpolation does not commute with nonlinearities, and they would be blamed. So
+    shifts by one pixel and quarter turns are tried, too, which need no interpolation: what of the
+    rate is not seen there is called resampling's.
+
+    Of a module with children, what its own operations add (sums, positions, attention): its inputs
+    are moved and its output is moved back, but its children stay still.
 
     Args:
         model: a module.
@@ -68,7 +75,8 @@ def layer_contributions(
         seed: random seed of the elements.
 
     Returns:
-        By name, for every layer without children that takes tensors and gives one.
+        By name, for every layer that takes tensors and gives one, and for modules with operations
+        of their own; "" is the model itself.
 
     Example:
         >>> from symmetries.groups import CyclicShift
@@ -91,6 +99,8 @@ def layer_contributions(
     moves = make_moves(action, batch, samples=ELEMENTS, half_width=half_width, seed=seed)
     found: dict[str, tuple[float, float]] = {}
     with untouched(model), torch.no_grad():
+        if not len(_flat(model, batch)):
+            return {}  # such as lists of boxes, whose number may change
         network = _Network(model, batch, moves)
         widths = half_widths(action.group, half_width).tolist()
         for name in network.ranked():
@@ -133,9 +143,9 @@ class _Network:
             return False
         if not inside:
             return bool(name)
-        if type(self.modules[name]).forward is nn.Sequential.forward:
+        if type(self.modules[name]).forward in (nn.Sequential.forward, OnnxGraph.forward):
             return False  # nothing but its children
-        every = [self.calls[child] for child in inside]
+        every = [calls, *(self.calls[child] for child in inside)]
         return all(own is not None and all(c and c.alone for c in own) for own in every)
 
     def whole(self, name: str) -> tuple[float, float]:
@@ -178,7 +188,7 @@ class _Network:
         if not side or not (turns or parameter.unit == "half-image"):
             return None
         step = QUARTER if turns else 2 / side
-        factor = min(1.0, width / step) if turns else width / step
+        factor = max(1.0, width / step)
 
         def lose(element: Any, act: Act, h: Tensor) -> Tensor:  # noqa: ANN401
             tripped = self._trip(element, act, h)
@@ -251,26 +261,34 @@ def with_contributions(
     group: str | Group[Any] | Action,
     **options: Any,  # noqa: ANN401 - of layer_contributions
 ) -> tuple[LayerError, ...]:
-    """Rows of layers with what each adds.
+    """Rows of layers with what each adds, and behind them modules with operations of their own.
 
     Where channels stand for poses (the regular law), layers are not ranked: how a single input of
     such a layer moves cannot be told from its shape.
     """
     if any(row.law == "regular" for row in rows):
         return rows
-    found = layer_contributions(model, x, group, **options)
-    return tuple(
-        row.model_copy(update={"added": found[row.name][0], "added_alone": found[row.name][1]})
-        if row.name in found
-        else row
-        for row in rows
-    )
+    found: dict[str, dict[str, Any]] = {
+        name: {"added": added, "added_alone": alone}
+        for name, (added, alone) in layer_contributions(model, x, group, **options).items()
+    }
+    known = {row.name for row in rows}
+    every = named_modules(model)
+    own = [
+        LayerError(
+            name=name, shape=(), law=OWN_OPERATIONS, error=None, discretisation=None, **numbers
+        )
+        for name, numbers in found.items()
+        if name not in known and [*every[name].children()]
+    ]
+    return (*(row.model_copy(update=found.get(row.name, {})) for row in rows), *own)
 
 
 def _flat(model: nn.Module, x: Tensor) -> Tensor:
     output = plain(call_model(model, x))
     parts = [output] if isinstance(output, Tensor) else _tensors(output)
-    return torch.cat([part.double().flatten() for part in parts])
+    flat = [part.double().flatten() for part in parts]
+    return torch.cat(flat) if flat else torch.zeros(0)
 
 
 def _tensors(output: Any) -> list[Tensor]:  # noqa: ANN401 - whatever a model gives

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from symmetries._validation.placement import call_model
-from symmetries.auditing.models import Model
+from symmetries.auditing.models import Model, hooks
 
 LINEAR = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
@@ -94,13 +94,8 @@ def _watch(model: nn.Module, probe: Tensor) -> tuple[nn.Module | None, Tensor | 
             seen.append((module, args[0]))
 
     layers = [m for m in model.modules() if type(m).forward in {kind.forward for kind in LINEAR}]
-    handles = [layer.register_forward_pre_hook(note) for layer in layers]
-    try:
-        with torch.no_grad():
-            call_model(model, probe)
-    finally:
-        for handle in handles:
-            handle.remove()
+    with hooks(*(layer.register_forward_pre_hook(note) for layer in layers)), torch.no_grad():
+        call_model(model, probe)
     if not seen:
         return None, None, 0
     layer, inputs = seen[0]

@@ -155,15 +155,15 @@ def _point_laws(action: Action, h: Tensor) -> dict[str, Act | None]:
     laws: dict[str, Act | None] = {"invariance": stays}
     if d is None or h.ndim < 2 or h.shape[-1] != d:
         return laws
-    laws["vector"] = partial(_turned, points)
+    laws["vector"] = partial(turned_vectors, points)
     laws["point"] = partial(_shifted, points)
     if h.ndim >= 3 and h.shape[-2] == d:
         laws["tensor"] = partial(_turned_twice, points)
     return laws
 
 
-def _turned(points: PointAction, element: Any, h: Tensor) -> Tensor:  # noqa: ANN401
-    """Vectors along the last axis of (N, ..., D), turned."""
+def turned_vectors(points: PointAction, element: Any, h: Tensor) -> Tensor:  # noqa: ANN401
+    """Vectors along the last axis of (N, ..., D), turned by the linear part of the group."""
     rows = h.reshape(len(h), -1, h.shape[-1])
     with exact_products(rows):
         turned = rows @ linear_part(points, element, rows).mT
@@ -177,8 +177,8 @@ def _shifted(points: PointAction, element: Any, h: Tensor) -> Tensor:  # noqa: A
 
 def _turned_twice(points: PointAction, element: Any, h: Tensor) -> Tensor:  # noqa: ANN401
     """Matrices along the last two axes of (N, ..., D, D), A M A'."""
-    turned = _turned(points, element, h)
-    return _turned(points, element, turned.transpose(-1, -2)).transpose(-1, -2)
+    turned = turned_vectors(points, element, h)
+    return turned_vectors(points, element, turned.transpose(-1, -2)).transpose(-1, -2)
 
 
 def _item_laws(action: PermutationAction, h: Tensor) -> dict[str, Act | None]:

@@ -13,7 +13,7 @@ from symmetries.auditing.answers import named_modules
 from symmetries.auditing.elements import Moves, make_moves
 from symmetries.auditing.inputs import Inputs, inputs_of
 from symmetries.auditing.layer_laws import Act, chosen_law, layer_laws, main_tensor, undo
-from symmetries.auditing.models import check_examples, model_device, untouched
+from symmetries.auditing.models import check_examples, hooks, model_device, untouched
 from symmetries.groups.base import Group
 from symmetries.results import LayerError
 
@@ -138,12 +138,8 @@ def layer_outputs(
 
         return hook
 
-    handles = [module.register_forward_hook(keep(name)) for name, module in chosen.items()]
-    try:
+    with hooks(*(layer.register_forward_hook(keep(name)) for name, layer in chosen.items())):
         call_model(model, x)
-    finally:
-        for handle in handles:
-            handle.remove()
     return found
 
 

@@ -4,10 +4,11 @@ r"""The Lie derivative of a model: how fast equivariance breaks, beside how far.
           \mathrm{LEE} = \mathbb{E}_x\, \|L_X f(x)\|^2 / \dim V_2.
 
 Reference: Gruver, Finzi, Goldblum, Wilson 2022, "The Lie derivative for measuring learned
-equivariance". Sign and normalisation are those of its equation 4: outputs of the moved input, moved
-back; the squared norm divided by the number of components. The paper's public code computes the
-same derivative, but reports the mean of absolute values for softmax probabilities, which is another
-number; ``benchmarks/audit_lie.py`` compares both.
+equivariance". Its equation 4 was not available here. Sign and normalisation follow what its authors
+say of it (issue 6 of their public code): outputs of the moved input, moved back; the squared norm
+divided by the number of components. That code computes the same derivative, but reports the mean of
+absolute values for softmax probabilities, which is another number; ``benchmarks/audit_lie.py``
+compares both.
 """
 
 import math

@@ -121,9 +121,8 @@ def logit_invariance(
         True
     """
     error = normalised_logit_error if normalised else logit_error
-    x = inputs_of(x, model)
-    moves = _start(model, x, group, identity, samples, half_width, seed)
-    return estimate(mean_error(model, x, moves, error, batch_size), reduction, len(moves))
+    how = {"identity": identity, "samples": samples, "half_width": half_width, "seed": seed}
+    return _mean(model, x, group, error, reduction, batch_size, how)
 
 
 def distribution_invariance(
@@ -142,26 +141,24 @@ def distribution_invariance(
 
     Equation 1 of the paper; arguments as in :func:`logit_invariance`.
     """
-    x = inputs_of(x, model)
-    moves = _start(model, x, group, identity, samples, half_width, seed)
-    values = mean_error(model, x, moves, distribution_error, batch_size)
-    return estimate(values, reduction, len(moves))
+    how = {"identity": identity, "samples": samples, "half_width": half_width, "seed": seed}
+    return _mean(model, x, group, distribution_error, reduction, batch_size, how)
 
 
-def _start(
+def _mean(
     model: Model,
-    x: Tensor,
+    x: Inputs,
     group: str | Group[Any] | Action,
-    identity: bool,
-    samples: int,
-    half_width: float | Sequence[float] | None,
-    seed: int,
-) -> Moves:
+    error: OutputError,
+    reduction: Reduction,
+    batch_size: int,
+    how: dict[str, Any],
+) -> Estimate:
+    x = inputs_of(x, model)
     with untouched(model):
         check_classifier(model, x)
-    return make_moves(
-        group, x, identity=identity, samples=samples, half_width=half_width, seed=seed
-    )
+    moves = make_moves(group, x, **how)
+    return estimate(mean_error(model, x, moves, error, batch_size), reduction, len(moves))
 
 
 def mean_error(

@@ -5,6 +5,7 @@ from contextlib import contextmanager, nullcontext
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from symmetries._utils.eval_mode import eval_mode
 from symmetries._validation.checks import (
@@ -33,6 +34,16 @@ def untouched(model: Model) -> Iterator[None]:
     mode = eval_mode(model) if isinstance(model, nn.Module) else nullcontext()
     with torch.random.fork_rng(devices), mode:
         yield
+
+
+@contextmanager
+def hooks(*handles: RemovableHandle) -> Iterator[None]:
+    """Hooks of modules that are removed at the end."""
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def model_device(model: Model, x: Tensor) -> torch.device:

@@ -12,7 +12,6 @@ from torch.nn import functional as F
 from symmetries._validation.checks import check_choice, invalid
 from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
-from symmetries.actions.nodes import linear_part
 from symmetries.actions.permute import PermutationAction
 from symmetries.actions.points import PointAction
 from symmetries.actions.volumes import VolumeAction
@@ -21,6 +20,7 @@ from symmetries.auditing.boxes import kept_in_frame, map_boxes, match_boxes, rea
 from symmetries.auditing.elements import Moves
 from symmetries.auditing.energies import energy_errors, read_energies
 from symmetries.auditing.keypoints import point_errors, points_alone
+from symmetries.auditing.layer_laws import turned_vectors
 from symmetries.auditing.sequences import read_sequences, sequence_errors
 
 INNER = 0.8  # share of the side of a map that is not called border
@@ -162,9 +162,7 @@ def _turned(moves: Moves, element: Any, vectors: Tensor) -> Tensor:  # noqa: ANN
         got = f"shape {tuple(vectors.shape)} under {moves.action.group!r}"
         remedy = 'give a function act(element, output), or output="embedding" if it should stay'
         raise invalid("output", f"vectors (N, ..., {d or 'D'})", got, remedy)
-    linear = linear_part(PointAction(moves.action.group), element, vectors)
-    rows = vectors.reshape(len(vectors), -1, d)
-    return (rows @ linear.mT).reshape(vectors.shape)
+    return turned_vectors(PointAction(moves.action.group), element, vectors)
 
 
 def _compare_energies(moves: Moves, element: Any, still: Any, moved: Any, x: Tensor) -> Errors:  # noqa: ANN401

@@ -32,6 +32,7 @@ from symmetries.auditing.models import (
 )
 from symmetries.auditing.run_outputs import (
     choose_law,
+    depends_on_batch,
     examine_outputs,
     says_one_thing,
     summarise_outputs,
@@ -56,6 +57,10 @@ WORSE_THAN_GUESSING = (
 )
 DIRECTIONS = 'vectors are read as directions (x right, y up); "points" are positions in pixels'
 ONE_THING = "outputs of the first examples are all the same: agreement on them says little"
+OF_BATCHES = (
+    "the output for an example depends on the others in its batch: the numbers hold for these "
+    "batches only"
+)
 LIE_EXAMPLES, LIE_LAYER_EXAMPLES = 64, 8
 LAYER_EXAMPLES = 256  # enough for the table of layers, whose rows are ratios of large sums
 
@@ -208,6 +213,8 @@ def audit_model(
         if y is not None and about["accuracy"].high < 1 / len(y.unique()):
             notes += (WORSE_THAN_GUESSING,)
         about |= {"output": answers.kind, "notes": notes}
+    if depends_on_batch(model, x):
+        about["notes"] = (*about.get("notes", ()), OF_BATCHES)
     if arrays:
         about["notes"] = (*about.get("notes", ()), OF_ARRAYS)
     rows: tuple[LayerError, ...] = ()

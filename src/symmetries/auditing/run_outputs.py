@@ -19,6 +19,7 @@ from symmetries.auditing.representations import Representation, representation
 from symmetries.auditing.summarise import SHARES, estimate_share
 from symmetries.results import Estimate
 
+BATCH_ROUNDING = 0.02  # of the largest output: bfloat16 in batches of other sizes
 SPREAD = "output"  # the outputs themselves, for the spread of scalars
 
 
@@ -196,3 +197,21 @@ def _rows(value: Any, chosen: Tensor) -> Any:  # noqa: ANN401 - a tensor or a li
     if isinstance(value, Tensor):
         return value[chosen.to(value.device)]
     return [value[i] for i in chosen.tolist()]
+
+
+def depends_on_batch(model: Model, x: Tensor) -> bool:
+    """Whether the first example has another output beside others than alone, beyond rounding."""
+    some = x[:PROBE].to(model_device(model, x))
+    with untouched(model), torch.no_grad():
+        beside = plain(model(some))
+        try:
+            alone = plain(model(some[:1]))
+        except Exception:  # a model of a fixed number of examples
+            return False
+    if not isinstance(beside, Tensor) or not isinstance(alone, Tensor) or not len(beside):
+        return False
+    beside, alone = beside[:1].double(), alone.double()
+    size = float(beside.abs().max()) if beside.numel() else 0.0
+    return beside.shape == alone.shape and not torch.allclose(
+        beside, alone, rtol=0, atol=BATCH_ROUNDING * size
+    )

@@ -71,8 +71,8 @@ def expected_seconds(
     has_layers = layers > 0
     if has_layers and isinstance(model, nn.Module):
         looks += min(n, layers) * (1 + 2 * elements) * forward
-        leaves = sum(not [*module.children()] for module in model.modules())
-        looks += leaves * contribution_passes(moves) * min(n, EXAMPLES) * forward
+        moved = sum(not isinstance(module, nn.Sequential) for module in model.modules())
+        looks += moved * contribution_passes(moves) * min(n, EXAMPLES) * forward
     outputs = (n * (1 + s) + (closely * s if resampled else 0)) * forward
     return Seconds(outputs, looks)
 

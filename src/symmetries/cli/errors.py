@@ -149,7 +149,7 @@ def is_full_stream(error: BaseException) -> TypeGuard[OSError]:
 
 
 def _words(error: BaseException) -> str:
-    """What an exception says; one of the system in our order: the file, what is wrong, a remedy."""
+    """Return the text of an exception; of a system error the file, what is wrong and a remedy."""
     if isinstance(error, OSError) and error.errno and error.filename is not None:
         name = os.fsdecode(error.filename) if not isinstance(error.filename, int) else "a file"
         name = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..."

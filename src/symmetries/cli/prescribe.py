@@ -36,8 +36,8 @@ def prescribe(
         str | None,
         typer.Option(
             "--preset",
-            help="quick (networks of 300 steps) or default (800). If it is not given, default on a "
-            "GPU and quick on a CPU.",
+            help="quick (convolutional networks) or default (residual ones), 800 steps each. If it "
+            "is not given, default on a GPU and quick on a CPU.",
             show_default=False,
         ),
     ] = None,

@@ -84,18 +84,20 @@ def watch(
     with owned(run.out):
         images = read_images(reference, **how)
         summary = data_summary(images)
+        watched: tuple[Any, ...] = ()
+        digest = None
+        if model is not None:
+            loaded, labels = load_watched(model, images, trust, normalize, channels)
+            watched, digest = (loaded.call, labels), loaded.digest
         started = {
             "reference": summary.sha256,
             "stream": stream,
             **{"alpha": alpha, "seed": seed, "fill": fill, "resize": reading.resize},
-            **{"model": model, "normalize": normalize, "channels": channels},
+            **{"model": digest or model, "normalize": normalize, "channels": channels},
             "version": f"symmetries {__version__}, torch {torch.__version__}",
         }
         watcher = None if output.overwrite else resumed(run.out, started)
         if watcher is None:
-            watched: Any = ()
-            if model is not None:
-                watched = load_watched(model, images, trust, normalize, channels)
             watcher = Watcher.fit(images.images, alpha, seed, fill, *watched)
             watcher.position = {**started, "threads": threads(), "after": None}
         before = run.info()  # asking for the commit takes longer than looking at some pictures

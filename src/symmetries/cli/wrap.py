@@ -44,6 +44,12 @@ def wrap(
             "around, shifts over 15 % of the side and zooms up to 1.5.",
         ),
     ] = None,
+    limit: Annotated[
+        float,
+        typer.Option(
+            "--limit", help="Points that pictures as they are may lose.", min=0.0, max=100.0
+        ),
+    ] = 0.3,
     held_out: Annotated[
         str | None,
         typer.Option(
@@ -89,6 +95,7 @@ def wrap(
     from symmetries.cli.runs import begin
 
     words = [model, reference, *options.given(group=group, views=views, range=range)]
+    words += options.given(limit=limit)
     words += options.given(held_out=held_out, output=output_kind, inputs=inputs, fill=fill)
     words += options.given(normalize=normalize, channels=channels, trust=trust)
     words += reading.words()
@@ -100,6 +107,7 @@ def wrap(
         group,
         views=views,
         range=range,
+        limit=limit,
         held_out=held_out,
         output=output_kind,
         inputs=inputs,

@@ -116,7 +116,7 @@ def _named_errors(name: str, values: object, reasons: Reasons) -> Iterator[None]
 
 
 def described(values: object) -> str:
-    """What was given, in a few words.
+    """Describe an argument in a few words, for an error message.
 
     Example:
         >>> described(np.zeros((2, 3))), described(None)

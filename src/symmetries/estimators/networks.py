@@ -76,8 +76,10 @@ def network_invariance(model: InvariantNetwork) -> list[Invariance]:
         known: dict[str, Any] = {}
         if profile is not None:
             low, high = (parameter.display(end, side)[0] for end in profile.interval)
-            gain = None if profile.told else (profile.gain, profile.gain_error)
-            known = {"interval": (low, high), "told": profile.told, "gain": gain}
+            known = {"interval": (low, high), "told": profile.told}
+            if not profile.told:
+                known["gain"] = (profile.gain, profile.gain_error)
+                known["gain_right"] = profile.gain_right
         found.append(Invariance(name=parameter.name, unit=unit, half_width=shown, **known))
     return found
 

@@ -48,20 +48,11 @@ class Colour(Group[Tensor]):
         """Parameters of the group, in the order hue, saturation, value."""
         return self._parameters
 
-    @property
-    def closed(self) -> bool:
-        """True: every subset of the three is a group."""
-        return True
+    closed = True  # every subset of the three is a group
 
-    @property
-    def changes_values(self) -> bool:
-        """True."""
-        return True
+    changes_values = True
 
-    @property
-    def negation_inverts(self) -> bool:
-        """True: parameters add."""
-        return True
+    negation_inverts = True  # parameters add
 
     def exp(self, eta: Tensor) -> Tensor:
         """Return elements (..., 3) of parameters eta (..., dim), zero for absent parameters."""

@@ -35,15 +35,9 @@ class FiniteGroup(Group[Tensor]):
     def product(self, a: Tensor, b: Tensor) -> Tensor:
         """Return the index of the product "b first, then a"."""
 
-    @property
-    def closed(self) -> bool:
-        """True."""
-        return True
+    closed = True
 
-    @property
-    def finite(self) -> bool:
-        """True."""
-        return True
+    finite = True
 
     @property
     def table(self) -> Tensor:
@@ -195,10 +189,7 @@ class Flip(_Modular):
     def __post_init__(self) -> None:
         check_choice(self.axis, AXES, "axis")
 
-    @property
-    def order(self) -> int:
-        """Number of elements, 2."""
-        return 2
+    order = 2
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:

@@ -52,10 +52,7 @@ class Lorentz(ClosedMatrixGroup):
         """Boosts along x, y and z, rotations about x, y and z."""
         return (*BOOSTS, *ANGLES)
 
-    @property
-    def coordinates(self) -> int | None:
-        """4: energy and momentum."""
-        return 4
+    coordinates = 4  # energy and momentum
 
     def exp(self, eta: Tensor) -> Tensor:
         """Return the matrices (..., 4, 4) of eta (..., 6)."""

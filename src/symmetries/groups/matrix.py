@@ -109,10 +109,7 @@ class MatrixGroup(Group[Tensor]):
         units = [parameter.unit for parameter in self.parameters]
         return MatrixGroup(whole, self.names, units, self.tolerance)
 
-    @property
-    def negation_inverts(self) -> bool:
-        """True: elements are exponentials of sums of generators."""
-        return True
+    negation_inverts = True  # elements are exponentials of sums of generators
 
     def exp(self, eta: Tensor) -> Tensor:
         """Return the matrices (..., n, n) of eta (..., k)."""

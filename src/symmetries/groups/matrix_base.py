@@ -21,10 +21,7 @@ class MatrixElements(Group[Tensor]):
 
     side: ClassVar[int]
 
-    @property
-    def negation_inverts(self) -> bool:
-        """True: elements are exponentials of sums of generators."""
-        return True
+    negation_inverts = True  # elements are exponentials of sums of generators
 
     def compose(self, *elements: Tensor) -> Tensor:
         """Return the matrix product; the rightmost element acts first."""
@@ -65,10 +62,7 @@ class ClosedMatrixGroup(MatrixElements):
     def __hash__(self) -> int:
         return hash(type(self))
 
-    @property
-    def closed(self) -> bool:
-        """True."""
-        return True
+    closed = True
 
 
 class PlaneGroup(MatrixElements):
@@ -76,10 +70,7 @@ class PlaneGroup(MatrixElements):
 
     side = 3
 
-    @property
-    def planar(self) -> bool:
-        """True."""
-        return True
+    planar = True
 
     def product(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the product of two elements whose shapes are right."""

@@ -38,10 +38,7 @@ class Permutation(Group[Tensor]):
         bound = float(max(self.n - 1, 1))
         return tuple(Parameter(f"place_{i}", "step", bound) for i in range(self.n))
 
-    @property
-    def closed(self) -> bool:
-        """True."""
-        return True
+    closed = True
 
     def exp(self, eta: Tensor) -> Tensor:
         """Return places (..., n) of eta (..., n): ranks of i + eta_i, equal ones by i."""

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from symmetries._validation.checks import invalid, short, wrong_type
@@ -14,8 +15,8 @@ _NUMBER = re.compile(
     r"\s*(?:±|\+-)?\s*(\d+(?:\.\d*)?|\.\d+)\s*(°|deg|degrees|rad|px|pixels|%|x|)\s*"
 )
 _HOW = {
-    "rad": "degrees, such as 10, or 0.2rad",
-    "half-image": "pixels, such as 2px, or a share of the longer side, such as 5%",
+    "rad": "degrees from 0 to 180, such as 10, or 0.2rad",
+    "half-image": "pixels, such as 2px, or a share of the longer side, such as 5%, at most 100%",
     "log-factor": "a factor of at least 1, such as 1.2",
 }
 
@@ -47,9 +48,13 @@ def parse_range(group: Group[Any], given: Range, side: int | None = None) -> tup
         chosen = chosen or [p for p in group.parameters if p.name.startswith(f"{name}_")]
         if not chosen:
             expected = f"names among {', '.join(widths)}"
-            raise invalid("range", expected, short(name), "name the parameters of the group")
+            near = get_close_matches(name, widths, 1)
+            remedy = f"did you mean {near[0]}?" if near else "name the parameters of the group"
+            raise invalid("range", expected, short(name), remedy)
         for parameter in chosen:
             widths[parameter.name] = _half_width(parameter, value, side)
+    if not any(widths.values()):
+        raise invalid("range", "a parameter that moves", "0 for all", "leave out the range for all")
     return tuple(widths.values())
 
 
@@ -128,7 +133,10 @@ def _shift(number: float, unit: str, side: int | None, problem: ValueError) -> f
         raise problem
     if side is None:
         return number
-    return number / 50 if unit == "%" else 2 * number / side
+    width = number / 50 if unit == "%" else 2 * number / side
+    if width > 2:  # nothing of a picture is left
+        raise problem
+    return width
 
 
 def resolve_bounds(

@@ -45,10 +45,7 @@ class SE3(ClosedMatrixGroup):
         """Shifts along x, y and z, rotations about x, y and z."""
         return (*SHIFTS, *ANGLES)
 
-    @property
-    def coordinates(self) -> int | None:
-        """3."""
-        return 3
+    coordinates = 3
 
     def exp(self, eta: Tensor) -> Tensor:
         """Return the matrices (..., 4, 4) of eta (..., 6)."""
@@ -85,15 +82,9 @@ class E3(ClosedMatrixGroup):
         """Shifts, rotations and the inversion."""
         return (*SHIFTS, *ANGLES, INVERSION)
 
-    @property
-    def coordinates(self) -> int | None:
-        """3."""
-        return 3
+    coordinates = 3
 
-    @property
-    def negation_inverts(self) -> bool:
-        """False: an inversion and a shift do not commute."""
-        return False
+    negation_inverts = False  # an inversion and a shift do not commute
 
     def exp(self, eta: Tensor) -> Tensor:
         """Return the matrices (..., 4, 4) of eta (..., 7)."""
@@ -139,7 +130,7 @@ def rigid_matrix(eta: Tensor) -> Tensor:
 
 
 def rigid_vector(rotation: Tensor, shift: Tensor) -> Tensor:
-    """The logarithm (..., 6) of a rotation (..., 3, 3) and a shift (..., 3) behind it."""
+    """The logarithm (..., 6) of a rotation (..., 3, 3) followed by a shift (..., 3)."""
     turn = rotation_vector(rotation)
     s = turn.square().sum(-1)[..., None, None]
     k = cross_matrix(turn)

@@ -39,10 +39,7 @@ class SO3(ClosedMatrixGroup):
         """Rotations about x, y and z: the components of axis times angle."""
         return ANGLES
 
-    @property
-    def coordinates(self) -> int | None:
-        """3."""
-        return 3
+    coordinates = 3
 
     def exp(self, eta: Tensor) -> Tensor:
         """Return the matrices (..., 3, 3) of eta (..., 3)."""
@@ -84,10 +81,7 @@ class O3(ClosedMatrixGroup):
         """Rotations about x, y and z, and the inversion."""
         return (*ANGLES, INVERSION)
 
-    @property
-    def coordinates(self) -> int | None:
-        """3."""
-        return 3
+    coordinates = 3
 
     def exp(self, eta: Tensor) -> Tensor:
         """Return the matrices (..., 3, 3) of eta (..., 4)."""

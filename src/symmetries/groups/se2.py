@@ -50,10 +50,7 @@ class SE2(PlaneGroup):
         x, y = (Parameter(name, "half-image", 1.0) for name in ("shift_x", "shift_y"))
         return (x, y, Parameter("rotation", "rad", math.pi, angle=True))
 
-    @property
-    def closed(self) -> bool:
-        """True."""
-        return True
+    closed = True
 
     def exp(self, eta: Tensor) -> Tensor:
         """Return the matrices (..., 3, 3) of eta (..., 3)."""

@@ -50,10 +50,7 @@ class Signal(Group[Tensor]):
         """Parameters of the group, in canonical order."""
         return self._parameters
 
-    @property
-    def closed(self) -> bool:
-        """True: every subset of the five parameters generates a group."""
-        return True
+    closed = True  # every subset of the five parameters generates a group
 
     @property
     def changes_values(self) -> bool:

@@ -111,7 +111,8 @@ class LossCurves:
 
     def _between(self, kind: str, own: list[Move], shares: Tensor) -> Tensor:
         """Mean and standard error (2, P) at shares (P, D), on lines between those of the grid."""
-        found, curve = 0.0, self.curves[kind]
+        curve = self.curves[kind]
+        found = curve.new_zeros(2, len(shares))
         place, below = [], []
         for d, move in enumerate(own):
             size = curve.shape[1 + d]
@@ -125,4 +126,4 @@ class LossCurves:
                 weight = weight * (place[d] if side else 1 - place[d])
             where = tuple(b + c for b, c in zip(below, corner.tolist(), strict=True))
             found = found + weight * curve[(slice(None), *where)]
-        return torch.as_tensor(found)
+        return found

@@ -13,6 +13,7 @@ from symmetries.ops.warp import Interpolation
 GRID = 41  # amounts at which the response to a change is measured
 EXPLAINED = 0.9  # share of the squared deviation that a named change explains, at least
 ODD = 0.05  # error of the mean of another feature, as a share of its standard deviation
+FINER = {1: 16, 2: 4}  # times as many amounts are compared, by number of parameters
 QUANTILE = 3.84  # of chi-squared with one degree of freedom, at 95 %
 
 # Ways to move pictures. A camera sees what is beyond the frame, and has its own optics: how far the
@@ -139,7 +140,7 @@ class Responses:
         ways = [p for p in best[2] if explained_by(float(p[0].min())) >= EXPLAINED]
         parts = {}
         for j, k in enumerate(best[1]):
-            shares = _finer(curves[0, k], self.moves[k])[1]
+            shares = _finer(curves[0, k], self.moves[k], len(best[1]))[1]
             parts[self.moves[k].name] = self._amounts(
                 self.moves[k], shares, [way[j] for way in ways], chance
             )
@@ -153,7 +154,7 @@ class Responses:
             curves: whitened responses (K, G, F).
             seen: whitened mean.
         """
-        parts = [_finer(curves[k], self.moves[k])[0] for k in own]
+        parts = [_finer(curves[k], self.moves[k], len(own))[0] for k in own]
         if len(own) == 1:
             return [_distance(*parts[0], seen)]
         square = _pair_distance(parts[0], parts[1], seen)
@@ -202,11 +203,13 @@ def _products(a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> Tensor:
     return (a * c).sum(1)[:, None] + a @ d.T + (b @ c.T).T + (b * d).sum(1)[None]
 
 
-def _finer(curve: Tensor, move: Move, factor: int = 16) -> tuple[Parts, Tensor]:
-    """The odd and the even part of a curve (G, K), and its shares, at ``factor`` times as many.
+def _finer(curve: Tensor, move: Move, axes: int) -> tuple[Parts, Tensor]:
+    """The odd and the even part of a curve (G, K), and its shares, at many more amounts.
 
     The even part is the same for a change and its inverse: mostly what resampling does to pictures.
+    There are fewer amounts where each of one axis is combined with each of another.
     """
+    factor = FINER[axes]
     even = (curve + curve.flip(0)) / 2 if move.least < 0 else torch.zeros_like(curve)
     size = factor * (len(curve) - 1) + 1
     parts = [_interpolated(part.T[None], size)[0].T for part in (curve - even, even)]

@@ -85,6 +85,7 @@ class Watcher:
         self.shown = torch.zeros(0, *reader.shape) if shown is None else shown
         self.arrived = self.shown[:0]  # the latest pictures
         self.trace: list[tuple[int, float]] = []  # numbers of pictures, and evidence
+        self.known: Finding | None = None  # the latest
 
     @classmethod
     def fit(
@@ -153,6 +154,11 @@ class Watcher:
 
     def finding(self) -> Finding:
         """What is known now."""
+        if self.known is None or self.known.number != self.test.number:
+            self.known = self._found()
+        return self.known
+
+    def _found(self) -> Finding:
         number, evidence = self.test.number, float(self.test.peak.max()) / math.log(10)
         if not self.test.alarm:
             return Finding(number, False, evidence)

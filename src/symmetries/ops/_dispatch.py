@@ -51,10 +51,9 @@ OPERATIONS = {
     "position_conv": "convolutions whose filters depend on the position",
     "field_norm": "batch and instance norms of fields",
     "group_gelu": "GELU of a group norm of channels-last features",
-    # Optimisers and products.
+    # Optimisers.
     "adam": "Adam and its clipping for all parameters of a model",
     "triangular_adam": "Adam on and below the diagonal of triangular parameters",
-    "amx_linear": "products rounded to bfloat16 on processors with AMX",
 }
 
 _HAS_TRITON = importlib.util.find_spec("triton") is not None

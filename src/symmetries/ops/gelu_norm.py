@@ -6,7 +6,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.ops import amx
 from symmetries.ops._dispatch import is_followed, usable
 from symmetries.ops._vmap_rules import fold, foldable
 from symmetries.ops.rounded import RoundedLinear
@@ -35,9 +34,7 @@ def hidden_units(x: Tensor, linear: nn.Linear, norm: nn.LayerNorm) -> Tensor:
         rounded = x.is_cuda and x.dtype == torch.bfloat16 and linear.weight.dtype == torch.float32
         units = (RoundedLinear.apply if rounded else F.linear)(x, linear.weight)
         return gelu_norm(units, norm, linear.bias)
-    fast = amx.usable(x, linear.weight)
-    units = amx.linear(x, linear.weight, linear.bias) if fast else linear(x)
-    return gelu_norm(units, norm, own=not is_watched(linear))
+    return gelu_norm(linear(x), norm, own=not is_watched(linear))
 
 
 def is_watched(module: nn.Module) -> bool:

@@ -1,4 +1,4 @@
-"""What the kernel network of a group convolution computes: Fourier features, units and filters."""
+"""The kernel network of a group convolution: Fourier features, units and filters."""
 
 import math
 from typing import NamedTuple

@@ -16,7 +16,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.ops import amx
 from symmetries.ops._dispatch import is_followed, usable, verified
 from symmetries.ops.linear_head import linear_head
 from symmetries.ops.rational_quadratic import MIN_SHARE, MIN_SLOPE, UNIT_SLOPE
@@ -42,11 +41,9 @@ def projected_parts(
         order: of the layers.
     """
     weight = project.weight
-    fast = amx.usable(context, weight)
-    if context.is_cpu and not fast and not is_followed(context, weight):
+    if context.is_cpu and not is_followed(context, weight):
         return _in_place(context, project, hidden, samples, order)
-    product = (amx.linear if fast else F.linear)(context, weight)
-    return split_parts(product, project.bias, hidden, samples, order)
+    return split_parts(F.linear(context, weight), project.bias, hidden, samples, order)
 
 
 def split_parts(

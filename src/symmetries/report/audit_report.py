@@ -27,9 +27,11 @@ from symmetries.report.page import (
     Table,
 )
 from symmetries.results import AuditResult, DriftPoint, LayerError
+from symmetries.results.audits import OWN_OPERATIONS
 from symmetries.results.pictures import AuditPictures, Track
 
 MOST_ROWS = 30
+WHOLE = "the model itself"
 PER = {"rad": (0.0174532925, "per degree"), "log-factor": (0.01, "per 1 %")}
 
 
@@ -180,10 +182,12 @@ def _with_error(value: float, error: float | None) -> str:
 
 
 def _layer_sections(result: AuditResult) -> list[Section]:
-    measured = [layer for layer in result.layers if layer.error is not None]
+    measured = [one for one in result.layers if one.error is not None or one.added is not None]
     if not measured:
         return []
-    ranked = sorted(measured, key=_beyond, reverse=True)
+    ranked = sorted(
+        measured, key=lambda layer: (layer.added_beyond, layer.added or 0.0), reverse=True
+    )
     header = ["layer", "output", "law", "adds", "resampling adds", "error", "resampling alone"]
     rows = [_layer_row(layer) for layer in ranked[:MOST_ROWS]]
     kept = [c for c in range(len(header) + 1) if any(row[c] for row in rows)]
@@ -191,7 +195,8 @@ def _layer_sections(result: AuditResult) -> list[Section]:
         "What each layer adds to the error of the output, relative to its size: the change of the "
         "output if this layer alone sees its input moved, and its output moved back. Beside it, "
         "how far its output is from moving with the input (equivariance) or from not changing "
-        "(invariance), relative to its size; that includes what the layers before it did."
+        "(invariance), relative to its size; that includes what the layers before it did. Own "
+        "operations are those of a module between its layers: sums, positions, attention."
     )
     if any(layer.law == "regular" for layer in result.layers):
         text = (
@@ -217,22 +222,16 @@ def _block_rows(layers: Sequence[LayerError]) -> list[tuple[str, str, str]]:
     sums: dict[str, list[float]] = {}
     for layer in layers:
         if layer.added is not None:
-            sums.setdefault(layer.name.rpartition(".")[0] or layer.name, []).append(_beyond(layer))
+            block = layer.name if layer.law == OWN_OPERATIONS else layer.name.rpartition(".")[0]
+            sums.setdefault(block or layer.name or WHOLE, []).append(layer.added_beyond)
     ranked = sorted(sums.items(), key=lambda item: -sum(item[1]))
     return [(name, str(len(own)), f"{max(sum(own), 0.0) ** 0.5:.2g}") for name, own in ranked]
-
-
-def _beyond(layer: LayerError) -> float:
-    """What a layer adds beyond resampling; 0 where that was not measured, which keeps the order."""
-    if layer.added is None:
-        return 0.0
-    return layer.added**2 - (layer.added_alone or 0.0) ** 2
 
 
 def _layer_row(layer: LayerError) -> list[str]:
     error = "" if layer.error is None else _with_error(layer.error, layer.standard_error)
     return [
-        layer.name,
+        layer.name or WHOLE,
         " × ".join(map(str, layer.shape)),
         layer.law,
         "" if layer.added is None else f"{layer.added:.2g}",

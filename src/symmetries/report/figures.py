@@ -71,13 +71,6 @@ def to_svg(figure: Figure) -> Markup:
     return Markup(svg)  # matplotlib has escaped the text
 
 
-def to_png(figure: Figure, dpi: int = 160) -> bytes:
-    """Convert the figure to a PNG file on white."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=dpi, facecolor="white")
-    return buffer.getvalue()
-
-
 def data_uri(png: bytes) -> str:
     """Encode a PNG file as a data URI."""
     return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
@@ -114,53 +107,6 @@ def contact_sheet(frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
         )
     sheet = frames.transpose(0, 2, 1, 3, 4).reshape(rows * height, columns * width, channels)
     return sheet[..., 0] if channels == 1 else sheet
-
-
-def film_strips(
-    frames: NDArray[np.uint8], titles: Sequence[str], labels: Sequence[Sequence[str]]
-) -> Figure:
-    """Draw one row of images per transformation, each image with its value underneath.
-
-    Args:
-        frames: (rows, columns, H, W, C).
-        titles: one per row.
-        labels: one per image.
-    """
-    rows, columns, height, width, channels = frames.shape
-    tile = 0.62
-    left, row_height = 0.95, tile * height / width + 0.24
-    figure = Figure(figsize=(left + columns * (tile + 0.06), rows * row_height + 0.08))
-    total_width, total_height = figure.get_size_inches()
-    for row in range(rows):
-        top = total_height - 0.06 - row * row_height
-        middle = top - tile * height / width / 2
-        figure.text(
-            (left - 0.14) / total_width,
-            middle / total_height,
-            titles[row],
-            ha="right",
-            va="center",
-            color=INK,
-        )
-        for column in range(columns):
-            x = left + column * (tile + 0.06)
-            size = (tile / total_width, tile * height / width / total_height)
-            axes = figure.add_axes(
-                (x / total_width, (top - tile * height / width) / total_height, *size)
-            )
-            picture = frames[row, column, ..., 0] if channels == 1 else frames[row, column]
-            axes.imshow(picture, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
-            axes.set_axis_off()
-            figure.text(
-                (x + tile / 2) / total_width,
-                (top - tile * height / width - 0.03) / total_height,
-                labels[row][column],
-                ha="center",
-                va="top",
-                size=6.5,
-                color=MUTED,
-            )
-    return figure
 
 
 SPAN = (0.11, 0.97)  # the plot area of `curve`, as fractions of its width

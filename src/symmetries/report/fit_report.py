@@ -100,13 +100,15 @@ def used_text(part: Invariance) -> str:
 
     Example:
         >>> none = {"name": "rotation", "unit": "degrees", "half_width": 0.0, "told": False}
-        >>> used_text(Invariance(**none, gain=(-0.031, 0.012)))
-        '; none is used (left out images: −0.031 ± 0.012 nats each)'
+        >>> used_text(Invariance(**none, gain=(-0.031, 0.012), gain_right=-0.02))
+        '; none is used (left out images: −0.031 ± 0.012 nats each, −2.0 % right)'
     """
     why = ""
     if part.gain is not None:
         gain, error = part.gain
-        why = f" (left out images: {gain:+.3f} ± {error:.3f} nats each)".replace("-", MINUS)
+        right = "" if part.gain_right is None else f", {100 * part.gain_right:+.1f} % right"
+        why = f" (left out images: {gain:+.3f} ± {error:.3f} nats each{right})"
+        why = why.replace("-", MINUS)
     return "; " + ("none" if negligible(part) else reach_of(part)) + " is used" + why
 
 
@@ -153,7 +155,7 @@ def fit_page(result: FitResult) -> Page:
                     "The log evidence of networks trained at held half-widths, in nats below the "
                     f"best, {SHOWN:.0f} at most. Where it is flat a half-width cannot be told, and "
                     "is used only if it explains training images that were left out better than "
-                    "no transformation does.",
+                    "no transformation does, with no fewer of them right.",
                     blocks=[_evidence(curve) for curve in result.evidence],
                     columns=True,
                 )

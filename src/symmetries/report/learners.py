@@ -7,8 +7,9 @@ from typing import Any
 from symmetries.report import figures
 from symmetries.report.lines import history
 from symmetries.report.page import Answer, Block, Drawing, Page, Section, Table
+from symmetries.report.prototype_report import capital
 
-LONG = 12  # entries of a list that a table still shows
+LONG = 4  # entries of a list that a table still shows
 
 
 def learner_page(
@@ -21,7 +22,8 @@ def learner_page(
 
     Args:
         name: of the learner.
-        summary: its numbers as plain data; lists of mappings become tables.
+        summary: its numbers as plain data; lists of mappings become tables, and "warnings" stand at
+            the top.
         losses: steps and losses of each of its trainings, by name.
         settings: its configuration as plain data; parts are flattened.
 
@@ -29,6 +31,8 @@ def learner_page(
         >>> page = learner_page("VAE", {"bound": -1.5}, {}, {"network": {"latent": 2}})
         >>> page.answers[0].text, page.settings
         ('-1.5', {'network.latent': '2'})
+        >>> learner_page("VAE", {"warnings": ["the data are few"]}, {}, {}).warnings
+        ['The data are few']
     """
     sections = []
     answers: list[Answer] = []
@@ -42,7 +46,8 @@ def learner_page(
     if drawings:
         sections.append(Section("Training", "The loss over the steps.", drawings, columns=True))
     lede = "What was learned, measured on the given data." if summary else "How it was trained."
-    return Page(name, lede, answers, sections, dict(_flat(settings)))
+    first = [capital(text) for text in (summary or {}).get("warnings", ())]
+    return Page(name, lede, answers, sections, dict(_flat(settings)), warnings=first)
 
 
 def _rows(value: Any) -> list[Mapping[str, Any]]:  # noqa: ANN401 - plain data
@@ -84,4 +89,6 @@ def _words(name: str) -> str:
 def _text(value: Any) -> str:  # noqa: ANN401 - plain data
     if isinstance(value, Real) and not isinstance(value, bool | int):
         return f"{value:.4g}"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_text, value))
     return str(value)

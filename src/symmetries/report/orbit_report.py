@@ -1,6 +1,6 @@
 """Report of ``symmetries orbit``: how much each transformation changes an image."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from markupsafe import Markup
@@ -37,27 +37,6 @@ def title(name: str) -> str:
 def spread(count: int, columns: int) -> list[int]:
     """Return at most ``columns`` evenly spaced indices below ``count``, including both ends."""
     return sorted({round(i) for i in np.linspace(0, count - 1, min(count, columns))})
-
-
-def overview(
-    curves: Sequence[OrbitCurve], frames: Mapping[str, NDArray[np.uint8]], example: int = 0
-) -> bytes:
-    """Draw one example along every parameter, one row each, as a PNG file.
-
-    Args:
-        curves: one per row.
-        frames: (examples, steps, H, W, C) images by name of the parameter.
-        example: index of the example.
-    """
-    columns = [spread(len(curve.values), STRIP_COLUMNS) for curve in curves]
-    rows = [frames[c.name][example, cols] for c, cols in zip(curves, columns, strict=True)]
-    labels = [
-        [quantity(c.values[i], c.unit) for i in cols]
-        for c, cols in zip(curves, columns, strict=True)
-    ]
-    with figures.style():
-        figure = figures.film_strips(np.stack(rows), [title(c.name) for c in curves], labels)
-        return figures.to_png(figure)
 
 
 def reach_text(curve: OrbitCurve) -> str:

@@ -8,7 +8,14 @@ from symmetries.report.page import Answer, Block, Code, Gallery, Page, Section, 
 from symmetries.report.wrap_report import points
 from symmetries.results import PrescribedMove, PrescribeResult
 
-NAMES = {"rotation": "rotation", "shift": "shift", "zoom": "zoom", "flip_x": "mirror images"}
+NAMES = {
+    "rotation": "rotation",
+    "shift": "shift",
+    "zoom": "zoom",
+    "flip_x": "mirror images",
+    "light": "brightness and contrast",
+    "erase": "erased squares",
+}
 
 
 def amount_text(name: str, amount: float) -> str:
@@ -20,8 +27,10 @@ def amount_text(name: str, amount: float) -> str:
     """
     if name == "rotation":
         return f"±{amount:.0f}°"
-    if name == "shift":
+    if name in ("shift", "light"):
         return f"±{100 * amount:.0f} %"
+    if name == "erase":
+        return f"up to {100 * amount:.0f} %, from half of the pictures"
     if name == "zoom":
         return f"×{1 / amount:.2f} to ×{amount:.2f}"
     return "half of the pictures" if amount else "never"
@@ -79,11 +88,12 @@ def _sections(result: PrescribeResult) -> Iterator[Section]:
         header = ("classes", "move", "meet at", "of their pictures", "may go")
         text = "Moved that far, pictures of each class look like the other one's."
         yield Section("What labels forbid", text, [Table(header, meetings)])
-    tried = [(NAMES[t.name], amount_text(t.name, t.amount), points(t.gain)) for t in result.tried]
-    text = (
-        "Alone, with small networks on held-out pictures; classes go as far as their labels allow."
-    )
-    blocks: list[Block] = [Table(("move", "range", "gain"), tried)]
+    tried = [
+        ("; ".join(f"{NAMES[n]} {amount_text(n, a)}" for n, a in t.amounts.items()), points(t.gain))
+        for t in result.tried
+    ]
+    text = "With small networks on held-out pictures; classes go as far as their labels allow."
+    blocks: list[Block] = [Table(("augmentation", "gain"), tried)]
     yield Section("What was tried", text, blocks)
     if result.curves:
         shown = [

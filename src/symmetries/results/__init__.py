@@ -38,7 +38,7 @@ from symmetries.results.prescriptions import (
     ModelCurve,
     PrescribedMove,
     PrescribeResult,
-    TriedMove,
+    TriedPolicy,
 )
 from symmetries.results.provenance import DataSummary, RunInfo
 from symmetries.results.showing import ShownResult
@@ -110,7 +110,7 @@ __all__ = [
     "SymmetrySummary",
     "Transformation",
     "Trial",
-    "TriedMove",
+    "TriedPolicy",
     "VectorSummary",
     "WatchResult",
     "WidthCurve",

@@ -13,6 +13,8 @@ from symmetries.results.showing import ShownResult
 # NaN is allowed where a single example gives no standard error; a saved audit has at least two.
 Uncertain = Annotated[float, AllowInfNan(True)]
 
+OWN_OPERATIONS = "own operations"  # the law of a module with children, in the table of layers
+
 
 class Estimate(Record):
     """A number measured over examples, with its uncertainty.
@@ -95,11 +97,12 @@ class LayerError(Record):
     """How far the output of a layer is from moving with the input.
 
     Args:
-        name: of the layer, as in ``model.named_modules()``.
-        shape: of its output for one example.
+        name: of the layer, as in ``model.named_modules()``; "" is the model itself.
+        shape: of its output for one example; empty for own operations.
         law: "equivariance" of a feature map, g h(x) = h(g x); "invariance" of a vector,
             h(x) = h(g x); "regular" equivariance of channels that stand for the elements of a
-            finite group, field after field, and change places with them.
+            finite group, field after field, and change places with them; "own operations" of a
+            module with children, of which only ``added`` is measured.
         error: norm of the difference relative to the norm of h(x); None where the group cannot
             act on the layer's output.
         discretisation: the same for h(g^-1 g x) and h(x), moved there and back: what resampling
@@ -111,7 +114,8 @@ class LayerError(Record):
         added: how much this layer alone adds to the error of the output, relative to its size: the
             change if the layer is replaced by its conjugate g^-1 h g. None where that was not
             measured.
-        added_alone: the same if its output is moved there and back, which resampling explains.
+        added_alone: what of it resampling explains: the same if its inputs or its output are moved
+            there and back; under shifts and turns, what is not seen where pixels go to pixels.
     """
 
     name: str
@@ -123,6 +127,11 @@ class LayerError(Record):
     relaxation: dict[str, float] | None = None
     added: float | None = None
     added_alone: float | None = None
+
+    @property
+    def added_beyond(self) -> float:
+        """Square of what it adds beyond resampling, which ranks layers; 0 if not measured."""
+        return (self.added or 0.0) ** 2 - (self.added_alone or 0.0) ** 2
 
 
 class LieDerivative(Record):

@@ -21,8 +21,9 @@ class Invariance(Record):
             half-width was not learned.
         told: whether the interval is short enough to name a half-width.
         gain: where it cannot be told, how much better the best half-width explains training images
-            that were left out than none does, in nats for each image, and its standard error. If
-            the gain is not above the error, the half-width is 0.
+            that were left out than none does, in nats for each image, and its standard error. The
+            half-width is 0 unless the gain is above the error, and ``gain_right`` not below 0.
+        gain_right: the gain in the share of these images that are classified correctly.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Invariance(Record):
     interval: tuple[float, float] | None = None
     told: bool = True
     gain: tuple[float, float] | None = None
+    gain_right: float | None = None
 
     @property
     def low(self) -> float:

@@ -9,7 +9,7 @@ from symmetries.results.base import Record
 from symmetries.results.provenance import DataSummary, RunInfo
 from symmetries.results.showing import ShownResult
 
-MoveName = Literal["rotation", "shift", "zoom", "flip_x"]
+MoveName = Literal["rotation", "shift", "zoom", "flip_x", "light", "erase"]
 
 
 class Conflict(Record):
@@ -32,18 +32,16 @@ class Conflict(Record):
     limit: float
 
 
-class TriedMove(Record):
-    """One move and amount that was tried alone.
+class TriedPolicy(Record):
+    """One augmentation that was tried.
 
     Args:
-        name: of the move.
-        amount: half of its range: degrees, share of the side, or factor; 0.5, the probability, for
-            flips.
+        amounts: by move, half of its range: degrees, share of the side, factor, probability (0.5),
+            or share.
         gain: accuracy of small networks on held-out pictures with it, minus without, in points.
     """
 
-    name: MoveName
-    amount: float
+    amounts: dict[MoveName, float]
     gain: Estimate
 
 
@@ -52,7 +50,8 @@ class PrescribedMove(Record):
 
     Args:
         name: of the move.
-        unit: "degrees", "share of the side", "factor" or "probability".
+        unit: "degrees", "share of the side", "factor", "probability", "share" or "share of the
+            picture".
         amount: half of its range, for classes without a limit.
         by_class: the same for each class, by name.
     """
@@ -79,7 +78,7 @@ class PrescribeResult(ShownResult):
         warnings: to be read first.
         moves: what to augment with; empty if nothing helps.
         conflicts: what labels forbid.
-        tried: every move and amount, alone.
+        tried: every augmentation that was tried.
         gain: predicted gain of all of ``moves``, in points of accuracy on pictures like the data,
             measured with small networks on folds that had no part in the choice.
         robustness: the same on pictures that are moved as prescribed.
@@ -98,7 +97,7 @@ class PrescribeResult(ShownResult):
     warnings: tuple[str, ...]
     moves: tuple[PrescribedMove, ...]
     conflicts: tuple[Conflict, ...]
-    tried: tuple[TriedMove, ...]
+    tried: tuple[TriedPolicy, ...]
     gain: Estimate
     robustness: Estimate
     accuracy: float

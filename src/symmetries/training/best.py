@@ -7,9 +7,10 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from symmetries.training.batches import Batch, Draws
 from symmetries.training.checkpoint import has_state, load_state, remove_state, save_model
 from symmetries.training.config import TrainConfig
-from symmetries.training.step import Step
+from symmetries.training.step import Step, due
 
 LOOKS = 20  # over a training
 BATCH = 512
@@ -28,6 +29,8 @@ class BestWeights:
         loss: of the training.
         config: of the training.
         looks: over the whole training.
+        prepare: from images and random numbers to what the loss gets; called once for all looks,
+            which have the same numbers. None: the loss gets the images.
     """
 
     def __init__(
@@ -37,10 +40,13 @@ class BestWeights:
         loss: Loss,
         config: TrainConfig,
         looks: int = LOOKS,
+        prepare: Callable[[Batch, Draws], Batch] | None = None,
     ) -> None:
         self.model = model
         self.images = images
         self.loss = loss
+        self.prepare = prepare
+        self._prepared: dict[int, Batch] = {}
         self.every = max(1, config.steps // looks)
         self.total = config.steps
         self.folder: Path | None = None if config.out is None else config.out / "best"
@@ -58,7 +64,7 @@ class BestWeights:
     def __call__(self, step: Step, metrics: Mapping[str, Tensor]) -> None:
         """Measure the held-out loss if a measurement is due at this step."""
         done = step.index + 1
-        if done % self.every and done != self.total:
+        if not due(done - step.taken, done, self.every) and done != self.total:
             return
         value = self.look(step.device)
         if value < self.best:
@@ -73,14 +79,25 @@ class BestWeights:
         step = Step(total=1, seed=0, device=device)
         kind = next(self.model.parameters()).dtype
         self.model.eval()
-        total = 0.0
+        losses, counts = [], []
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             for start in range(0, len(self.images), BATCH):
-                part = self.images[start : start + BATCH].to(device, kind)
                 step.generator.manual_seed(start)
-                total += float(self.loss(self.model, (part,), step)["loss"]) * len(part)
+                batch = self._batch(start, step, kind)
+                losses.append(self.loss(self.model, batch, step)["loss"])
+                counts.append(len(batch[0]))
         self.model.train()
-        return total / len(self.images)
+        pairs = zip(torch.stack(losses).tolist(), counts, strict=True)
+        return sum(loss * count for loss, count in pairs) / len(self.images)
+
+    def _batch(self, start: int, step: Step, kind: torch.dtype) -> Batch:
+        """Return what the loss gets of the images from ``start`` on."""
+        if start in self._prepared:
+            return self._prepared[start]
+        batch: Batch = (self.images[start : start + BATCH].to(step.device, kind),)
+        if self.prepare is not None:
+            batch = self._prepared[start] = self.prepare(batch, step)
+        return batch
 
     def restore(self) -> None:
         """Load the best weights into the model."""

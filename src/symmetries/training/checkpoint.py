@@ -76,7 +76,7 @@ def load_state(folder: Path | str, name: str = "model") -> tuple[dict[str, Tenso
 def load_learner(
     folder: Path | str, learner: str, what: str
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read a learner's saved model; if it is another learner's the error asks for ``what``."""
+    """Read a learner's saved model; the error for another learner's file names ``what``."""
     for name, word in (("learner", learner), ("what", what)):
         if not isinstance(word, str):
             raise wrong_type(name, "a string", word, "give one such as 'vae'")

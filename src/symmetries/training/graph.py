@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from symmetries.training.batches import Batch
+from symmetries.training.blocks import BlockUpdate
 from symmetries.training.config import TrainConfig
 from symmetries.training.step import Step
 from symmetries.training.update import Metrics, Update
@@ -30,15 +31,20 @@ class GraphedUpdate:
     """An :class:`Update` that is captured as a CUDA graph after a few steps.
 
     Args:
-        update: the update to capture; its optimiser must hold the learning rate in tensors.
+        update: the update to capture, of one step or of several; its optimiser must hold the
+            learning rate in tensors.
         step: step of the run; its random numbers are seeded before each call.
         model: model whose buffers the trial capture must not change.
+        warm_up: eager calls before the capture.
     """
 
-    def __init__(self, update: Update, step: Step, model: nn.Module) -> None:
+    def __init__(
+        self, update: Update | BlockUpdate, step: Step, model: nn.Module, warm_up: int = WARMUP
+    ) -> None:
         self.update = update
         self.step = step
         self.model = model
+        self.warm_up = warm_up
         self.reason = ""  # reason for staying eager, if any
         self._calls = 0
         self._graph: torch.cuda.CUDAGraph | None = None
@@ -51,7 +57,7 @@ class GraphedUpdate:
         if self.reason:
             return self.update(inputs)
         if self._graph is None:
-            if self._calls < WARMUP:
+            if self._calls < self.warm_up:
                 self._calls += 1
                 return self._warm_up(inputs)
             self._inputs = tuple(part.clone() for part in inputs)

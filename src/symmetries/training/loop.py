@@ -13,6 +13,7 @@ from symmetries._utils.provenance import learner_digest
 from symmetries._validation.checks import check_module, wrong_type
 from symmetries.training.atomic_files import FolderInUseError, folder_lock
 from symmetries.training.batches import Batches, Data
+from symmetries.training.blocks import BlockStep, BlockUpdate
 from symmetries.training.config import TrainConfig
 from symmetries.training.fabric import make_fabric, place
 from symmetries.training.fingerprint import fingerprint
@@ -24,8 +25,13 @@ from symmetries.training.nonfinite import SkipNonFinite
 from symmetries.training.optim import ParamGroups, build_optimizer, lr_factor, set_lr
 from symmetries.training.resume import Checkpoints, NonFiniteError, check_weights
 from symmetries.training.side_by_side import torch_threads
-from symmetries.training.source import count_examples, join_batches, make_batches
-from symmetries.training.step import Step, Steps
+from symmetries.training.source import (
+    PreparedBatches,
+    count_examples,
+    join_batches,
+    make_batches,
+)
+from symmetries.training.step import Step, Steps, due
 from symmetries.training.turns import next_turn
 from symmetries.training.update import Loss, Metrics, Objective, Update
 
@@ -156,31 +162,47 @@ def run_loop(
         else:
             batches = make_batches(data[0], config, device, rank, world, first)
             step = Step(config.steps, config.seed, device, rank, world)
+            if graphed and isinstance(batches, PreparedBatches):
+                numbers = batches.numbers(batches.data.steps)
+                step = BlockStep(config.steps, config.seed, device, numbers)
         bad = None
         if config.optimiser.skip_bad:
             bad = SkipNonFinite(fabric, model, optimizer, checkpoints.skipped if checkpoints else 0)
         update = Update(fabric, objective, optimizer, batches, step, config, bad, several)
-        advance = GraphedUpdate(update, step, model) if graphed else update
+        advance: Update | GraphedUpdate = update
+        block = None
+        if isinstance(step, BlockStep) and isinstance(batches, PreparedBatches):
+            block = BlockUpdate(update, batches, step, config)
+            advance_block = GraphedUpdate(block, step, model, warm_up=1)
+        elif graphed:
+            advance = GraphedUpdate(update, step, model)
         log = Log(fabric, config, history, first, stack)
         interrupt = stack.enter_context(Interrupt())
-        for index in range(first, config.steps):
-            done = index + 1
-            inputs = batches.inputs(index)
-            step.begin(index)
-            factor = lr_factor(index, config)
-            set_lr(optimizer, factor)
-            metrics = advance(inputs)
+        done = first
+        while done < config.steps:
+            before = done
+            if block is not None and block.fits(done):
+                metrics = advance_block(block.inputs(done))
+                block.step.finish()
+                done += block.count
+            else:
+                inputs = batches.inputs(done)
+                step.begin(done)
+                set_lr(optimizer, lr_factor(done, config))
+                metrics = advance(inputs)
+                done += 1
             if on_step is not None:
                 try:
                     on_step(step, metrics)
                 except KeyboardInterrupt:
                     interrupt.request()
-            if done == 1 or done % config.logging.log_every == 0 or done == config.steps:
-                log.look(done, metrics, config.lr * factor, checkpoints)
+            last = done == config.steps
+            if before == 0 or last or due(before, done, config.logging.log_every):
+                log.look(done, metrics, config.lr * lr_factor(done - 1, config), checkpoints)
             log.bar.step(done)
             stop = interrupt.requested
             if checkpoints is not None and (
-                stop or done % config.logging.checkpoint_every == 0 or done == config.steps
+                stop or last or due(before, done, config.logging.checkpoint_every)
             ):
                 skipped = int(bad.count) if bad is not None else 0
                 _save(fabric, checkpoints, model, done, history, log.seconds(), skipped)

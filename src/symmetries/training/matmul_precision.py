@@ -6,8 +6,6 @@ from typing import Literal
 
 import torch
 
-from symmetries.ops.amx import rounded_products
-
 Products = Literal["auto", "tf32", "bf16"]
 
 
@@ -21,12 +19,10 @@ def use_matmul_precision(
     requested.
 
     Args:
-        products: "tf32": ten bits of mantissa on CUDA. "bf16": seven bits in networks that support
-            it (:class:`symmetries.nn.perceptron.MLP`,
+        products: "tf32" or "auto": ten bits of mantissa on CUDA. "bf16": seven bits in networks
+            that support it (:class:`symmetries.nn.perceptron.MLP`,
             :class:`symmetries.distributions.flow.ConditionalFlow`) on CUDA, with TF32 for other
-            products, and on processors with AMX (:mod:`symmetries.ops.amx`). "auto": TF32 on CUDA
-            and bfloat16 on processors with AMX. Other processors multiply float32. None changes
-            nothing.
+            products. Processors multiply float32. None changes nothing.
         device: device of the run, as in :class:`symmetries.training.TrainConfig`.
 
     Example:
@@ -45,8 +41,7 @@ def use_matmul_precision(
     cudnn, tried = torch.backends.cudnn, torch.backends.cudnn.benchmark
     cudnn.benchmark = not (cudnn.deterministic or torch.are_deterministic_algorithms_enabled())
     try:
-        with rounded_products(products != "tf32"):
-            yield
+        yield
     finally:
         torch.set_float32_matmul_precision(before)
         cudnn.benchmark = tried

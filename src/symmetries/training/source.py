@@ -169,23 +169,45 @@ class PreparedBatches:
         """Return the inputs, which are the batch."""
         return inputs
 
+    def numbers(self, count: int) -> "SeveralNumbers":
+        """Random numbers of so many steps in a row."""
+        return SeveralNumbers(self.step, count)
+
+    def joined(self, steps: Sequence[int]) -> Batch:
+        """Return what changes from step to step, of several steps in a row."""
+        parts = [self.rows.inputs(step) for step in steps]
+        return tuple(torch.cat(column) for column in zip(*parts, strict=True))
+
     @torch.no_grad()
-    def _made(self, steps: Sequence[int]) -> list[Batch]:
-        batches = [self.rows.batch(self.rows.inputs(step)) for step in steps]
-        joined = tuple(torch.cat(parts) for parts in zip(*batches, strict=True))
-        prepared = self.data.prepare(joined, _Several(self.step, steps))
-        parts = [part.chunk(len(steps)) for part in prepared]
+    def prepared(self, joined: Batch, numbers: "SeveralNumbers") -> list[Batch]:
+        """Prepare the examples of several steps, with device operations only."""
+        found = self.data.prepare(self.rows.batch(joined), numbers)
+        parts = [part.chunk(len(numbers.steps)) for part in found]
         return list(zip(*parts, strict=True))
 
+    def _made(self, steps: Sequence[int]) -> list[Batch]:
+        numbers = self.numbers(len(steps))
+        numbers.begin(steps[0])
+        return self.prepared(self.joined(steps), numbers)
 
-class _Several:
-    """Random numbers of several steps, each of which has its own."""
 
-    def __init__(self, like: Step, steps: Sequence[int]) -> None:
+class SeveralNumbers:
+    """Random numbers of several steps in a row, each of which has its own."""
+
+    def __init__(self, like: Step, count: int) -> None:
         seed = mix(like.seed, _PREPARED)
-        self.steps = [Step(like.total, seed, like.device, like.rank, like.world) for _ in steps]
-        for own, index in zip(self.steps, steps, strict=True):
+        self.steps = [
+            Step(like.total, seed, like.device, like.rank, like.world) for _ in range(count)
+        ]
+
+    def begin(self, first: int) -> None:
+        """Seed the numbers of the steps that begin with one."""
+        for index, own in enumerate(self.steps, first):
             own.seed_examples(index)
+
+    def sources(self) -> tuple[torch.Generator, ...]:
+        """Return all generators that these are drawn from."""
+        return tuple(step.generator for step in self.steps)
 
     def rand(self, *shape: int) -> Tensor:
         """Uniform numbers, rows by step."""

@@ -61,6 +61,16 @@ def _seed_layers(device: torch.device, seed: int) -> None:
         torch.mps.manual_seed(seed)
 
 
+def due(before: int, done: int, every: int) -> bool:
+    """Whether a multiple of ``every`` was reached after ``before`` steps, with ``done`` of them.
+
+    Example:
+        >>> due(9, 10, 5), due(10, 11, 5), due(8, 16, 10)
+        (True, False, True)
+    """
+    return done // every > before // every
+
+
 class HostReadError(RuntimeError):
     """Python code read the step's number during the trial capture of a CUDA graph."""
 
@@ -117,6 +127,7 @@ class Step:
         self.generator = torch.Generator(device) if world == 1 else ExampleGenerator(device)
         if isinstance(self.generator, ExampleGenerator):
             self.generator.rank, self.generator.world = rank, world
+        self.taken = 1  # steps since the one that a callback saw last
         self.host = True  # whether Python may read the number: not during capture
         self._index = 0
         self._on_device: Tensor | None = None

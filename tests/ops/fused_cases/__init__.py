@@ -13,10 +13,8 @@ PARTS: dict[str, list[Case]] = {
     for module in (plane, networks, weights, convolutions, optimisers)
 }
 CASES = [case for part in PARTS.values() for case in part]
-#: Operations of processors, which tests of their own check.
-ELSEWHERE = {"amx_linear"}
 
 #: Operations in CUDA C, which Triton's interpreter does not have.
 IN_CUDA_C = {"warp", "adam"}
 
-__all__ = ["CASES", "ELSEWHERE", "IN_CUDA_C", "PARTS", "Case", "run_case"]
+__all__ = ["CASES", "IN_CUDA_C", "PARTS", "Case", "run_case"]

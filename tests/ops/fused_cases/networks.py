@@ -31,7 +31,7 @@ def cases() -> Iterator[Case]:
     yield from units()
     yield from splines()
     yield from several()
-    sizes = [(2, 8, 3, 6, 1, 0.0), (5, 12, 4, 8, 2, 0.25), (3, 16, 1, 5, 1, 0.5)]
+    sizes = [(2, 8, 2, 4, 1, 0.0), (5, 12, 2, 5, 2, 0.25), (3, 16, 1, 5, 1, 0.5)]
     larger = [(5, 256, 6, 2560, 1, 0.1), (6, 200, 5, 700, 3, 0.0)]
     # Errors of the kernels beyond five times those of torch's float32. Second gradients are of
     # torch's operations either way.

@@ -20,7 +20,7 @@ from symmetries._validation.checks import (
 from symmetries._validation.loading import gather_batches
 from symmetries.actions.base import Action
 from symmetries.data.base import ImageSet
-from symmetries.distributions.box import Sampling, UniformBox
+from symmetries.distributions.box import UniformBox
 from symmetries.groups.base import Group
 from symmetries.learners.base import (
     Labelled,
@@ -43,6 +43,7 @@ from symmetries.training import History, load_learner, save_model
 
 ROWS = 8  # for each weight that data determine, where the evidence of candidates is compared
 LARGEST = 2**29  # numbers in those rows, at most
+EVENLY = 32  # transformations of the evidence, at least: too few, uneven ones pull widths down
 EVALUATED = 256  # images at a time, in eval mode
 SHARED = ("out", "resume", "device", "devices", "nodes", "precision", "progress")  # of a search
 
@@ -177,19 +178,26 @@ class InvariantNetwork(LabelledLearner):
         """Return the log evidence of training images; see :meth:`LaplaceEvidence.estimate`."""
         x, y = images.to(self.device), targets.to(self.device)
         generator = torch.Generator(self.device).manual_seed(seed)
-        evidence, eta = self.evidence(), self.eta(self.config.samples)
+        evidence, eta = self.evidence(), self.eta(max(self.config.samples, EVENLY))
         weights = sum(value.numel() for value in evidence.weights.values())
         enough = ROWS * round(float(self.effective_parameters))
         rows = max(self.config.evidence.curvature_rows, min(enough, LARGEST // weights))
         return evidence.estimate(x, y, eta, self.outputs, rows, generator)
 
     def eta(self, samples: int, seed: int = 0) -> Tensor:
-        """Evenly spread transformations (samples, dim) of the learned box; one if it is a point."""
-        box = self.network.box
+        """Evenly spread transformations (samples, dim) of the learned box; one if it is a point.
+
+        With one parameter these are the midpoints of equal parts of its range.
+        """
+        box, sampling = self.network.box, self.config.sampling
         samples = samples if bool(box.half_width.any()) else 1
+        if self.group.dim == 1 and sampling != "grid":
+            parts = torch.arange(samples, dtype=box.free.dtype, device=box.free.device)
+            return ((2 * parts[:, None] + 1) / samples - 1) * box.half_width
         generator = torch.Generator(box.free.device).manual_seed(seed)
-        sampling: Sampling = "grid" if self.config.sampling == "grid" else "sobol"
-        return box.noise(samples, sampling, generator) * box.half_width
+        return box.noise(samples, "grid" if sampling == "grid" else "sobol", generator) * (
+            box.half_width
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the averaged outputs (N, K) for images (N, C, H, W)."""

@@ -61,6 +61,9 @@ def count_outputs(module: nn.Module, shape: tuple[int, int, int], likelihood: st
     if not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != 2:
         got = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         raise invalid("module", "outputs (N, K) for images", got, "flatten what it returns")
+    if not bool(outputs.isfinite().all()):
+        remedy = "look for roots and logarithms of negative numbers, and for weights that are NaN"
+        raise invalid("module", "finite outputs for images from 0 to 1", "NaN or infinite", remedy)
     if not torch.allclose(outputs[:1], alone, rtol=1e-2, atol=1e-3 * float(outputs.abs().max())):
         remedy = "remove noise and statistics of batches, or see that eval() turns them off"
         got = "outputs that depend on the batch or on chance"

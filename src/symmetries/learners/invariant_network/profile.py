@@ -35,6 +35,7 @@ class WidthProfile(Summary):
         gain: log-likelihood of a left out image with the best half-width, above that without
             transformations; 0 if it was not computed, because the width is told.
         gain_error: its standard error.
+        gain_right: the same for the share of left out images that are classified correctly.
 
     Example:
         >>> at = [0.0, 1.0, 2.0, 3.0, 4.0]
@@ -53,6 +54,7 @@ class WidthProfile(Summary):
     settled: bool = True
     gain: float = 0.0
     gain_error: float = 0.0
+    gain_right: float = 0.0
 
     @property
     def best(self) -> float:
@@ -106,8 +108,12 @@ class WidthProfile(Summary):
 
     @property
     def used(self) -> float:
-        """The best half-width if it is told, or explains left out images better than 0; else 0."""
-        return self.best if self.told or self.gain > self.gain_error else 0.0
+        """The best half-width if it is told or better than 0 on images that were left out; else 0.
+
+        Better is a log-likelihood that is higher by more than its error, with no fewer right.
+        """
+        better = self.gain > self.gain_error and self.gain_right >= 0
+        return self.best if self.told or better else 0.0
 
 
 def difference_noise(first: list[float], second: list[float]) -> float:

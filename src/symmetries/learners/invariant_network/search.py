@@ -93,8 +93,8 @@ def search_widths(
         if text:
             warnings.warn(f"{parameter.name}: {text}", RuntimeWarning, stacklevel=3)
         if not profile.told:
-            gain, error = known.held_out(widths, axis, profile.best, run)
-            profile = replace(profile, gain=gain, gain_error=error)
+            gain, error, right = known.held_out(widths, axis, profile.best, run)
+            profile = replace(profile, gain=gain, gain_error=error, gain_right=right)
         widths[axis] = profile.used
         found.append(profile)
     return found
@@ -123,7 +123,7 @@ class Candidates:
     ) -> None:
         self.learner, self.data = learner, (images, targets)
         self.path = None if out is None else Path(out) / NAME
-        self.known: dict[str, Value] = {}
+        self.known: dict[str, tuple[float, ...]] = {}
         if self.path is None:
             return
         weights = [value.detach().reshape(1, -1) for value in learner.state_dict().values()]
@@ -140,13 +140,14 @@ class Candidates:
         if resume:
             self.known = self._stored()
 
-    def _stored(self) -> dict[str, Value]:
+    def _stored(self) -> dict[str, tuple[float, ...]]:
         """The values in the file, if it is one of this search; it may hold anything."""
         try:
             found = json.loads(read_regular(self.path)) if self.path else {}
             if found["identity"] == self.identity:
-                known = {str(k): (float(v), float(far)) for k, (v, far) in found["values"].items()}
-                return known if all(math.isfinite(v + far) for v, far in known.values()) else {}
+                known = {str(k): tuple(map(float, v)) for k, v in found["values"].items()}
+                sizes = all(len(v) == (3 if "held" in k else 2) for k, v in known.items())
+                return known if sizes and all(map(math.isfinite, sum(known.values(), ()))) else {}
         except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
             pass
         return {}
@@ -158,31 +159,42 @@ class Candidates:
             model = trained_at(self.learner, width, *self.data, run, order)
             return torch.stack(model.estimated_evidence(*self.data, seed=order))
 
-        return [
-            self._kept(f"{width.tolist()} {order}", partial(value, width), run) for width in widths
+        keys = [f"{width.tolist()} {order}" for width in widths]
+        found = [
+            self._kept(key, partial(value, width), run)
+            for key, width in zip(keys, widths, strict=True)
         ]
+        return [(evidence, further) for evidence, further in found]
 
-    def held_out(self, widths: Tensor, axis: int, best: float, run: dict[str, Any]) -> Value:
-        """Return by how much a half-width is better than 0 on left out images, and its error.
+    def held_out(
+        self, widths: Tensor, axis: int, best: float, run: dict[str, Any]
+    ) -> tuple[float, float, float]:
+        """Return by how much a half-width is better than 0 on training images that were left out.
 
         Args:
             widths: of the other parameters (dim,).
             axis: of the half-width.
             best: the half-width.
             run: fields of :class:`symmetries.training.TrainConfig`.
+
+        Returns:
+            The gain in log-likelihood of an image, its standard error, and the gain in the share of
+            images that are classified correctly (0 for values).
         """
         both = widths.repeat(2, 1)
         both[:, axis] = widths.new_tensor([0.0, best])
 
-        def gain() -> Tensor:
+        def gains() -> Tensor:
             plain, averaged = (self._left_out(width, run) for width in both)
-            change = averaged - plain
-            return torch.stack([change.mean(), change.std() / len(change) ** 0.5])
+            gain = averaged - plain
+            error = gain[:, 0].std() / len(gain) ** 0.5
+            return torch.stack([gain[:, 0].mean(), error, gain[:, 1].mean()])
 
-        return self._kept(f"held out {both.tolist()}", gain, run)
+        gain, error, right = self._kept(f"held out {both.tolist()}", gains, run)
+        return gain, error, right
 
     def _left_out(self, width: Tensor, run: dict[str, Any]) -> Tensor:
-        """Log-likelihoods (N,) of training images by networks that were trained without them."""
+        """Log-likelihood of each image, and whether it is right, by networks trained without it."""
         images, targets = self.data
         generator = torch.Generator().manual_seed(self.learner.seed)
         order = torch.randperm(len(images), generator=generator).to(images.device)
@@ -192,17 +204,20 @@ class Candidates:
             model = trained_at(self.learner, width, images[seen], targets[seen], run)
             with torch.no_grad():
                 outputs, here = model(images[left].to(model.device)), targets[left].to(model.device)
-                kind = model.config.likelihood
-                found.append(log_likelihood(kind, outputs, here, model.noise).double())
+            likely = log_likelihood(model.config.likelihood, outputs, here, model.noise)
+            classes = model.config.likelihood == "categorical"
+            right = outputs.argmax(1) == here if classes else torch.zeros_like(likely)
+            found.append(torch.stack([likely.double(), right.double()], 1))
         return torch.cat(found)
 
-    def _kept(self, key: str, compute: Callable[[], Tensor], run: dict[str, Any]) -> Value:
-        """Return two numbers that are computed unless they are known, and keep them."""
+    def _kept(
+        self, key: str, compute: Callable[[], Tensor], run: dict[str, Any]
+    ) -> tuple[float, ...]:
+        """Return numbers that are computed unless they are known, and keep them."""
         if key in self.known:
             return self.known[key]
         processes = run.get("devices", 1) * run.get("nodes", 1)
-        value, second = from_first(compute(), processes).tolist()
-        self.known[key] = (value, second)
+        self.known[key] = tuple(from_first(compute(), processes).tolist())
         first_process = processes == 1 or torch.distributed.get_rank() == 0
         if self.path is not None and first_process:
             self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -104,9 +104,18 @@ def headlines(
 
 
 def calibrated(found: Crossed, lines: list[Headline], usable: Tensor) -> Crossed:
-    """The same with densities that are calibrated on the pictures whose pose can be told."""
-    triples = zip(found.reading, found.sets, lines, strict=True)
-    reading = [recalibrated(d, sets[usable][line.told].needed) for d, sets, line in triples]
+    """The same with densities of told pictures that are calibrated on these.
+
+    Others stay as they were read: calibrated on pictures that stay still, densities of pictures
+    that turn would fall into parts.
+    """
+    reading = []
+    for density, sets, line in zip(found.reading, found.sets, lines, strict=True):
+        told = torch.zeros(len(density.mass), dtype=torch.bool)
+        told[usable] = line.told
+        right = recalibrated(density, sets[told].needed)
+        mass = torch.where(told[:, None], right.mass, density.mass)
+        reading.append(replace(right, mass=mass))
     return replace(found, reading=reading)
 
 
@@ -122,21 +131,28 @@ def in_parts(density: Densities, line: Headline, usable: Tensor) -> bool:
     return float((shortest_arc(told) / told.widths().clamp_min(1e-9)).median()) > APART
 
 
-def wider_pictures(density: Densities, sets: Sets, line: Headline, usable: Tensor) -> float | None:
+def wider_pictures(found: Crossed, j: int, line: Headline, usable: Tensor) -> float | None:
     """Width of the pictures that clearly vary more than the told ones, where these are many.
 
     A class may turn while another does not. Pictures whose pose cannot be told have wide densities,
     too, but these are nearly uniform or fall into separate parts.
+
+    Args:
+        found: of all pictures.
+        j: number of the coordinate.
+        line: its headline.
+        usable: (N,) pictures that count.
     """
+    density = found.choosing[j]
     if density.coordinate.kind == "finite":
         return None
-    own = Densities(density.coordinate, density.mass[usable])
+    own = Densities(density.coordinate, density.mass[usable], density.samples)
     widths = own.widths()
     whole = shortest_arc(own) < 1.1 * widths
     narrow = widths < WIDE_SHARE * uniform_width(density.coordinate)
     wider = ~line.told & whole & narrow & (widths > WIDER * line.width + own.cell)
     rows = wider.nonzero()[:, 0]
-    return sets[usable].width(rows) if len(rows) > MANY_WIDER * len(wider) else None
+    return found.sets[j][usable].width(rows) if len(rows) > MANY_WIDER * len(wider) else None
 
 
 def usable_pictures(

@@ -12,6 +12,7 @@ from torch import Tensor
 from symmetries.learners.orbit_posterior.calibrating import read_sets
 from symmetries.learners.orbit_posterior.chart import widened
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
+from symmetries.learners.orbit_posterior.numbers import place_numbers
 from symmetries.learners.orbit_posterior.reading import outer_mass
 from symmetries.learners.orbit_posterior.rounds import (
     LOOKED_AT,
@@ -30,6 +31,7 @@ from symmetries.training.step import mix
 if TYPE_CHECKING:
     from symmetries.learners.orbit_posterior.model import OrbitPosterior
 
+VIEWED = 1024  # views that show the network what varies
 READ = 512  # held-out pictures whose widths are looked at
 OUTER = 0.01  # of q may lie in the outer 5 % of the reach
 WIDER = 2.0
@@ -191,6 +193,8 @@ class Fit:
         """Train once more."""
         model, number = self.model, self.rounds
         recipe = model.config.training
+        if number == 0:
+            self._level()
         longer = replace(recipe, steps=recipe.steps * 2 ** max(0, number - 1))
         part, loss, overfits = fit_round(
             model,
@@ -214,6 +218,17 @@ class Fit:
         change = max(map(abs, self.drift), default=math.inf)
         steady = self.rise < recipe.settled and change < recipe.steady
         self.settled = overfits or steady or self.rounds == self.most_rounds
+
+    @torch.no_grad()
+    def _level(self) -> None:
+        """Show the network what its views look like, before it learns from them."""
+        if self.network.levelled is None:
+            return
+        kept, model = self.split[0], self.model
+        x = kept[torch.arange(VIEWED) % len(kept)].to(model.device)
+        numbers = place_numbers(mix(model.seed, 14, self.fold), torch.arange(VIEWED, device=x.device))
+        u = model.chart.draw(numbers.rand(VIEWED, len(model.chart.coordinates)))
+        self.network.levelled.learn(self.network.shown(model.view(x, u, numbers))[0])
 
     @property
     def most_rounds(self) -> int:

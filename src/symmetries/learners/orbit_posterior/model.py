@@ -162,12 +162,7 @@ class OrbitPosterior(nn.Module):
         return self.history
 
     def prepared(self, images: Tensor | ImageSet, folds: int | None = None) -> Tensor:
-        """Pictures as networks see them; frame, levels and reach follow them, networks are new.
-
-        Args:
-            images: (N, C, H, W), or a set.
-            folds: number of networks; None: four for few pictures, and two for more.
-        """
+        """Pictures as networks see them; frame, levels and reach follow them, networks are new."""
         data = self.checked(images)
         self.ground = (0.0,) * self.shape[0]
         small = self.seen(data)

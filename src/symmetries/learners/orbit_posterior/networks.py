@@ -18,7 +18,56 @@ from symmetries.nn.perceptron import MLP
 from symmetries.ops.group_gelu import group_gelu
 from symmetries.ops.rounded import call_rounded
 
+PATTERNS = 16  # that are made weaker
+FLOOR = 0.03  # of the variance of all pixels: patterns that are weaker are left alone
 SMALL = 16  # sides below it are read by a fully connected network
+
+
+class Levelled(nn.Module):
+    """Pictures (N, C, H, W) in which no pattern is much stronger than others.
+
+    Contents of a few pixels differ by strength, size and blur far more than by how they are turned,
+    and a network that sees them so stays at the uniform law for thousands of steps. What varies
+    most is made as weak as the rest: (y - mean) (C + floor)^-1/2, with C the covariance of views.
+
+    Args:
+        shape: (C, H, W).
+    """
+
+    def __init__(self, shape: tuple[int, int, int]) -> None:
+        super().__init__()
+        pixels = math.prod(shape)
+        self.register_buffer("mean", torch.zeros(pixels))
+        self.register_buffer("patterns", torch.zeros(pixels, min(PATTERNS, pixels)))
+        self.register_buffer("less", torch.zeros(min(PATTERNS, pixels)))
+        self.register_buffer("scale", torch.ones(()))
+        self.mean: Tensor
+        self.patterns: Tensor
+        self.less: Tensor
+        self.scale: Tensor
+
+    @torch.no_grad()
+    def learn(self, pictures: Tensor) -> None:
+        """Find the strongest patterns of pictures (N, C, H, W)."""
+        flat = pictures.flatten(1).double()
+        self.mean.copy_(flat.mean(0))
+        away = flat - flat.mean(0)
+        variance, patterns = torch.linalg.eigh(away @ away.T / len(away))
+        count = self.less.numel()
+        strongest = away.T @ patterns[:, -count:]
+        variance = variance[-count:].clamp_min(0)
+        floor = FLOOR * away.square().sum(1).mean()
+        self.patterns.copy_(strongest / strongest.norm(dim=0).clamp_min(1e-12))
+        self.less.copy_(1 - (floor / (variance + floor)).sqrt())
+        self.scale.copy_(floor.rsqrt())
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        """The same shape."""
+        away = pictures.flatten(1) - self.mean.to(pictures.dtype)
+        patterns = self.patterns.to(away.dtype)
+        strong = (away @ patterns) * self.less.to(away.dtype)
+        found = (away - strong @ patterns.T) * self.scale.to(away.dtype)
+        return found.view_as(pictures)
 
 
 class PoseNetwork(nn.Module):
@@ -44,6 +93,7 @@ class PoseNetwork(nn.Module):
         self.canonical = canonical
         shape = shape if canonical is None else canonical.shape
         kind = network_kind(config.kind, shape)
+        self.levelled = Levelled(shape) if backbone is None else None
         self.backbone = backbone or _built(kind, shape, config)
         features = config.features if backbone is None else _features(backbone, shape)
         features += 0 if canonical is None else canonical.features
@@ -68,7 +118,10 @@ class PoseNetwork(nn.Module):
         return self._features(self.shown(views))
 
     def _features(self, shown: Sequence[Tensor]) -> Tensor:
-        features: Tensor = self.backbone(shown[0].to(self.head.dtype)).flatten(1)
+        pictures = shown[0].to(self.head.dtype)
+        if self.levelled is not None:
+            pictures = self.levelled(pictures)
+        features: Tensor = self.backbone(pictures).flatten(1)
         every = features if len(shown) == 1 else torch.cat((features, *shown[1:]), -1)
         return every.to(self.head.dtype)
 

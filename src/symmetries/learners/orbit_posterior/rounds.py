@@ -92,7 +92,7 @@ def fit_round(
     start = {name: value.detach().clone() for name, value in network.state_dict().items()}
     times = max(1, LOOKED_AT // len(held))
     seen = held.repeat(times, 1, 1, 1)[:LOOKED_AT]
-    watch = BestWeights(network, seen, loss, config, looks=LOOKS)
+    watch = BestWeights(network, seen, loss, config, LOOKS, views)
     data: Batch | Prepared = (kept,)
     if device_of(run).type == "cuda" and config.hardware.precision == "32-true":
         at_once = max(1, min(STEPS, VALUES // (batch * math.prod(model.view.shape))))

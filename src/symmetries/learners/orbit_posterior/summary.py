@@ -157,12 +157,12 @@ def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> tuple[Orbit
         for d, line in pairs
     ]
     parts: list[ParameterSummary] = []
-    for density, sets, line in zip(found.reading, found.sets, lines, strict=True):
+    for j, (density, line) in enumerate(zip(found.reading, lines, strict=True)):
         coordinate = density.coordinate
         verdict, why, line = verdict_of(coordinate, line, power.get(coordinate.name))
         if verdict != "absent" and (symmetric or in_parts(density, line, usable)):
             verdict, why = "cannot be told", SEVERAL
-        others = wider_pictures(density, sets, line, usable)
+        others = wider_pictures(found, j, line, usable)
         if verdict in ("absent", "partial") and others is not None:
             shown, unit = coordinate.display(others, max(model.shape[1:]))
             why = f"pictures differ: many vary by about {shown:.3g} {unit}; see widths by class"

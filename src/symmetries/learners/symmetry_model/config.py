@@ -165,9 +165,9 @@ class SymmetryConfig(Config):
         interpolation: of all resampling.
         holdout: share of the images kept back in the second stage; the weights that explain
             those best are kept. Without it p(eta | x_hat) overfits small data sets.
-        matmul_precision: of matrix products in wide layers while training: "tf32" on CUDA; "bf16",
-            which is faster and rounds more, on CUDA and on processors with AMX; "auto", the first
-            on CUDA and the second on such processors. Parameters and everything else are float32.
+        matmul_precision: of matrix products in wide layers while training on CUDA: "tf32" or
+            "auto"; or "bf16", which is faster and rounds more. Parameters and everything else are
+            float32.
         inference: training of the inference network.
         generative: training of the generative network.
 

@@ -23,7 +23,7 @@ def split_elements(element: Any, count: int) -> Any:  # noqa: ANN401 - elements 
 
 
 def read_motions(group: Group[Any], element: Any, content: Tensor | None = None) -> Tensor:  # noqa: ANN401
-    """What the transformations of each image do, (N, S, dim): logarithms, but shifts as seen.
+    """Logarithms (N, S, dim) of transformations, with shifts measured in the moved picture.
 
     A shift in the logarithm is a velocity: beside a rotation the picture moves along an arc. So
     shifts are read as how far one point c of the picture moves, T c - c. That point is where the

@@ -315,7 +315,7 @@ LEAST_KL = 0.1  # nats
 
 @torch.no_grad()
 def code_kl(model: "VAE", x: Tensor) -> Tensor:
-    """How much q(z | x) says about images: mean KL to the prior in nats, no axes."""
+    """Information of q(z | x) about images: the mean KL to the prior in nats, a scalar."""
     return model.prior.kl(*model.encode(x)).mean()
 
 

@@ -73,7 +73,7 @@ def _value_and_tangent(
 
 @triton.jit
 def _coefficient(eta, at, keep, COLUMN: tl.constexpr):
-    """Of one generator, 0 where the family lacks it."""
+    """Load the coefficient of one generator; 0 where the family lacks it."""
     if COLUMN < 0:
         return tl.zeros_like(at).to(tl.float32)
     else:

@@ -79,7 +79,7 @@ def _lanes(
     n, WIDTH: tl.constexpr, AXES: tl.constexpr, LANES: tl.constexpr, ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """What a program works on: its points and hidden units; and splines, by point, axis and bin."""
+    """Return the indices of a program: points, hidden units, and splines by point, axis and bin."""
     begin = tl.program_id(0) * ROWS
     row, columns = begin + tl.arange(0, ROWS), tl.arange(0, BLOCK)
     element = tl.arange(0, ROWS * AXES)

@@ -153,7 +153,7 @@ def _total(
     shares, given_bias, out, programs, length, channels, elements_out,
     ROWS: tl.constexpr, BLOCK: tl.constexpr, ELEMENTS: tl.constexpr,
 ):  # fmt: skip
-    """All programs' shares added, and behind them the gradient by each field's bias."""
+    """Add the shares of all programs; the gradients of the biases of the fields follow them."""
     column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     total = tl.zeros([BLOCK], tl.float32)
     row = tl.arange(0, ROWS)

@@ -124,7 +124,7 @@ class Watched:
         )
 
     def run(self, launch: Launch, *fresh: Tensor) -> None:
-        """Launch a kernel on all tensors, which :meth:`fit`, and others behind them."""
+        """Launch a kernel on the tensors that :meth:`fit` accepted, followed by others."""
         places = [tensor.data_ptr() for tensor in fresh]
         for place in places:
             if place % ALIGNED:
@@ -135,5 +135,5 @@ class Watched:
         launch(*self.tensors, *fresh)
 
     def shaped(self, flat: Tensor) -> tuple[Tensor, ...]:
-        """What kernels wrote one behind the other, as the parts that it belongs to."""
+        """Split a flat buffer that kernels wrote into the parts that it holds."""
         return tuple(torch._C._nn.unflatten_dense_tensors(flat, self.parts))

@@ -29,7 +29,7 @@ def _window(
     M: tl.constexpr, K: tl.constexpr, TAPS: tl.constexpr, SIDE: tl.constexpr,
     TURNED: tl.constexpr,
 ):  # fmt: skip
-    """What the places of a program see.
+    """Load the neighbourhoods of the positions of a program.
 
     Returns, by tap of the window: the pixel and whether it exists; by place and unit: the place,
     whether it exists, and the unit; by both: the row of phi and whether that place has that tap.

@@ -30,7 +30,7 @@ def _table(
     gamma, first, first_bias, coordinates, directions, omega, absolute_weight, table, pixels, taps,
     H: tl.constexpr, F: tl.constexpr, A: tl.constexpr, E: tl.constexpr, SCALE: tl.constexpr,
 ):  # fmt: skip
-    """The s of some pixels, or r of some taps, which stand behind all pixels."""
+    """Load s of some pixels, or r of some taps; taps are stored after all pixels."""
     f, h = tl.arange(0, F), tl.arange(0, H)
     begin = tl.program_id(0) * E
     if begin < pixels:
