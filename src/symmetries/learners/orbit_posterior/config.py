@@ -19,8 +19,8 @@ class Views(Config):
             left is resampled almost without loss, whatever the angle.
         least: smallest standard deviation, in pixels, of the blur afterwards.
         most: largest standard deviation of it; each view draws its own.
-        edges: standard deviation of a further blur on a plain background: sharp edges of small
-            contents show the pixels on which they were drawn, which move along.
+        edges: standard deviation, in pixels of the data, of a further blur where contents on a
+            plain background turn: sharp edges show the pixels on which they were drawn.
         noise: largest standard deviation of the noise, in those of pixels.
         jitter: how much pictures are zoomed (as a logarithm), moved (in half-images) and made
             stronger or weaker before a move, where that is not asked for; 0 turns it off.
