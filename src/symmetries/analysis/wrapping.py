@@ -210,7 +210,7 @@ def wrap_model(
         targets = held.labels if labelled else bare_answers(module, held.images)
         both = [score(module, held.images, moves, targets) for moves in (still, planted)]
     deciding = torch.arange(len(held)) % 2 == 0
-    chosen, candidates = choose_rule(*(part.rows(deciding) for part in both), limit)
+    chosen, candidates = choose_rule(both[0].rows(deciding), both[1].rows(deciding), limit)
     settled = CanonicalisedModel(
         loaded.call,
         posterior,
