@@ -157,8 +157,8 @@ def one_seed(
 def main() -> None:
     """Run one data set and one number of labels."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", choices=("mnist", "fashion-mnist", "cifar10"))
-    parser.add_argument("--folder", required=True)
+    parser.add_argument("data", choices=("mnist", "fashion-mnist", "cifar10", "digits"))
+    parser.add_argument("--folder", help="of the data; digits need none")
     parser.add_argument("--labels", type=int, default=300)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")

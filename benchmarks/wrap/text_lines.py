@@ -23,6 +23,7 @@ import symmetries
 from symmetries.analysis.preprocessing import make_preprocessing
 from symmetries.analysis.stored_models import load_classifier
 from symmetries.learners.orbit_posterior import Network, OrbitConfig, Training
+from symmetries.learners.orbit_posterior.config import Views
 
 SIZE = (48, 192)
 FONTS = ("DejaVuSans", "DejaVuSerif", "DejaVuSansMono", "DejaVuSans-Bold")
@@ -30,7 +31,8 @@ LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 NORMAL = "0.5,0.5,0.5/0.5,0.5,0.5"
 POSES = OrbitConfig.preset("quick").replace(
     network=Network(kind="cnn", channels=16, features=64, dropout=0.1, largest=96),
-    training=Training(steps=600, batch_size=64, rounds=1),
+    training=Training(steps=600, batch_size=64, rounds=1, lr=5e-4),
+    views=Views(before=0.3, least=0.25, most=0.6, jitter=0.0, readings=2),
 )
 
 
@@ -88,7 +90,7 @@ def main() -> None:
         for name in ("ch_PP-OCRv4_rec_infer.onnx", "ch_ppocr_mobile_v2.0_cls_infer.onnx")
     )
     characters = alphabet(recogniser)
-    reference, held = lines(1500, 0)[0], lines(100, 1)[0]
+    reference, held = lines(2500, 0)[0], lines(80, 1)[0]
     with torch.enable_grad():
         result = symmetries.wrap(
             recogniser,

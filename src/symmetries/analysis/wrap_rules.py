@@ -30,7 +30,7 @@ from symmetries.results import Candidate, Compared, Estimate
 
 THRESHOLDS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)  # nats
 LIMIT = 0.3  # points that pictures as they are may lose
-BATCH = 256
+BATCH = 64  # converted ONNX files keep what is between their layers: 90 MB for a line of text
 NEAR = 0.05  # of the longer side: points that are nearer are the same
 INNER = 0.8  # radius, in half-images, of what stays in the frame when it is turned
 

@@ -49,6 +49,7 @@ HELD_OUT = 0.2  # of the reference
 MOST_HELD_OUT = 10_000
 LEAST_HELD_OUT = 40
 NEARLY = 1e-3  # by which values of pictures may be beyond [0, 1]
+BLURRED = 0.5  # of the blur of an orbit posterior's own views
 BEYOND = 1.15  # times the range: how far random moves go while the posterior is fitted
 
 
@@ -209,7 +210,7 @@ def wrap_model(
         targets = held.labels if labelled else bare_answers(module, held.images)
         both = [score(module, held.images, moves, targets) for moves in (still, planted)]
     deciding = torch.arange(len(held)) % 2 == 0
-    chosen, candidates = choose_rule(*(part.rows(deciding) for part in both), limit)
+    chosen, candidates = choose_rule(both[0].rows(deciding), both[1].rows(deciding), limit)
     settled = CanonicalisedModel(
         loaded.call,
         posterior,
@@ -270,8 +271,15 @@ def fit_posterior(
     seed: int,
     training: dict[str, Any],
 ) -> OrbitPosterior:
-    """An orbit posterior whose one network reads poses."""
+    """An orbit posterior whose one network reads poses.
+
+    Views are half as blurred as those that widths are read from, and not jittered: what
+    interpolation leaves in a picture matters less here, and details tell poses.
+    """
     config = OrbitConfig.resolve(preset).replace(check=False)
+    if isinstance(preset, str):
+        blurs = {n: BLURRED * getattr(config.views, n) for n in ("before", "least", "most")}
+        config = config.replace(views={**blurs, "jitter": 0.0})
     action = action_on(images.images, group, fill)
     lines = {c.name for c in Chart(group, 8).coordinates if c.kind == "line"}
     reach = {name: BEYOND * width for name, width in widths.items() if name in lines}

@@ -117,11 +117,12 @@ def _(result: GeneratorResult) -> Figure:
 
 @plot.register
 def _(result: PrescribeResult) -> Figure:
-    names = list(dict.fromkeys(move.name for move in result.tried))
+    alone = [policy for policy in result.tried if len(policy.amounts) == 1]
+    names = list(dict.fromkeys(name for policy in alone for name in policy.amounts))
     figure, panels = _panels(max(1, len(names)))
     for axes, name in zip(panels, names, strict=False):
-        tried = [move for move in result.tried if move.name == name]
-        amounts, gains = [move.amount for move in tried], [move.gain for move in tried]
+        tried = [policy for policy in alone if name in policy.amounts]
+        amounts, gains = [each.amounts[name] for each in tried], [each.gain for each in tried]
         low = [gain.mean - gain.low for gain in gains]
         high = [gain.high - gain.mean for gain in gains]
         means = [gain.mean for gain in gains]
