@@ -73,8 +73,11 @@ def goals(folder: Path = RESULTS) -> str:
     rows = []
     for key, wanted, least, most in GOALS:
         value = numbers[key]
-        met = value is not None and least <= round(value, 2) <= most
-        rows.append([key, wanted, shown(key, value), "met" if met else "**missed**"])
+        met = value is not None and least <= value <= most
+        text = (
+            f"{100 * value:.1f} %" if value is not None and key in _PERCENT else shown(key, value)
+        )
+        rows.append([key, wanted, text, "met" if met else "**missed**"])
     fitted = f"{numbers['cells']} of {len(whole['cells'])} cells were fitted"
     counts = ", ".join(f"{numbers[key]} {key}" for key in COUNTS)
     said = f"{fitted} ({made(HEADLINE, results)}): {counts}."

@@ -117,5 +117,5 @@ def _row(found: Found, truth: Mapping[str, Any], planted: Planted) -> FoundRow:
             pose = pose + planted.natural[found.name][rows].double()
         distance = float(wrapped(centres(moves, period) + pose, period).abs().median())
         miss = round(shown_width(found.name, distance, side), 4)
-    masses = tuple(round(value, 6) for value in density.tolist())
+    masses = tuple(round(value, 4) for value in density.tolist())  # files stay small
     return FoundRow(**stated, density=masses, centre_miss=miss)

@@ -12,7 +12,7 @@ from symmetries.learners.orbit_posterior.fitting import shrunk
 from symmetries.learners.orbit_posterior.frames import channel_offsets, find_frame
 from symmetries.learners.orbit_posterior.numbers import picture_numbers
 from symmetries.learners.orbit_posterior.versions import moved_as_given
-from symmetries.learners.orbit_posterior.views import View
+from symmetries.learners.orbit_posterior.views import View, round_window
 
 GROUND = torch.tensor([0.2, 0.5, 0.8])[:, None, None]
 INK = torch.tensor([0.9, 0.1, 0.2])[:, None, None]
@@ -93,3 +93,26 @@ def test_few_pictures_are_cut_into_more_folds(monkeypatch):
         model = OrbitPosterior("rotation", (1, 16, 16), small(folds=None))
         model.fit(hooks(count, 60))
         assert (model.fold_count, model.smaller_share) == (folds, share)
+
+
+def test_contents_of_few_pixels_are_no_round_window():
+    """Digits of 8 x 8 fill the middle of their frame, but not a disc."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.zeros(300, 1, 8, 8)
+    x[:, :, 2:6, 2:6] = 0.4 + 0.6 * torch.rand(300, 1, 4, 4, generator=generator)
+    ends = torch.rand(300, generator=generator) < 0.3
+    x[ends, :, 0:2, 3:5] = 0.8
+    assert find_frame(x, 0.0).plain
+    big = torch.rand(300, 1, 24, 24, generator=generator) * 0.8 + 0.1
+    disc = find_frame(big * round_window(24, 24, 1.0, 1.0), 0.0)
+    assert not disc.plain
+    assert 0.8 < disc.radius < 1
+
+
+def test_pictures_of_which_nothing_stays_in_sight_are_refused():
+    x = torch.rand(100, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    model = OrbitPosterior(
+        "rotation,translation", (1, 8, 8), "quick", reach={"shift_x": 0.9, "shift_y": 0.9}
+    )
+    with pytest.raises(ValueError, match="stays in sight"):
+        model.fit(x, device="cpu", progress=False)

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from symmetries._validation.checks import invalid
 from symmetries.learners.orbit_posterior.calibrating import read_sets
 from symmetries.learners.orbit_posterior.chart import widened
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
@@ -36,6 +37,7 @@ READ = 512  # held-out pictures whose widths are looked at
 OUTER = 0.01  # of q may lie in the outer 5 % of the reach
 WIDER = 2.0
 MOST_TRIES = 4
+IN_SIGHT = 0.1  # of the strength of the pixel that is seen best
 MANY_COORDINATES = 6
 
 
@@ -73,6 +75,7 @@ def fit_folds(model: "OrbitPosterior", images: Tensor, run: Run) -> History:
         images: (N, C, H, W), shrunk.
         run: fields of :class:`symmetries.training.TrainConfig`.
     """
+    _check_in_sight(model)
     folds = model.folds(len(images))
     together = _can_share_cores(model, run)
     if together and device_of(run).type == "cuda":
@@ -100,6 +103,15 @@ def fit_folds(model: "OrbitPosterior", images: Tensor, run: Run) -> History:
         outer = outer_mass(model, model.fits[0], images[folds == 0][:LOOKED_AT])
         model.outer = {n: v for n, v in outer.items() if model.chart.reach[n] < model.most(n)}
     return history
+
+
+def _check_in_sight(model: "OrbitPosterior") -> None:
+    """Raise an error if moves leave nothing to see of pictures without a plain background."""
+    if float(model.view.window.max()) < IN_SIGHT:
+        height, width = model.view.shape[1:]
+        got = f"{height} x {width} pixels without a plain background"
+        remedy = "give larger pictures, or ask for fewer parameters"
+        raise invalid("images", "something that stays in sight under all moves", got, remedy)
 
 
 def _mean_drifts(model: "OrbitPosterior", drifts: list[tuple[float, ...]]) -> dict[str, float]:

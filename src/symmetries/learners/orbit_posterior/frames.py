@@ -11,6 +11,7 @@ NOISE = 5.0  # standard deviations of the noise around the content
 LEAST_CONTENT = 0.005  # of the pixels: backgrounds that differ as much as contents are none
 SELDOM = 0.003  # of the pictures
 SMALLEST_DISC = 0.75  # radius of a round window, in half-images
+LEAST_INSIDE = 0.5  # of the pixels of a disc: those that must be filled
 FILLED = 0.8  # of the pixels of a round window differ from what is around it
 LOOKED_AT = 1024
 MOST_VALUES = 2**25  # of large pictures fewer are looked at
@@ -122,6 +123,8 @@ def _find_disc(x: Tensor, distance: Tensor, least: Tensor) -> Frame | None:
     inside = distance < radius - 3 / side
     if radius < SMALLEST_DISC or bool(differs[:, corners].float().mean() > 0.01):
         return None
+    if int(inside.sum()) < LEAST_INSIDE * int((distance < radius).sum()):
+        return None  # of few pixels: a digit of 8 x 8 fills the middle, too
     filled = bool(differs[:, inside].float().mean() > FILLED)
     return Frame(False, float(x[..., inside].mean()), radius - 1 / side) if filled else None
 
