@@ -210,7 +210,8 @@ def wrap_model(
         targets = held.labels if labelled else bare_answers(module, held.images)
         both = [score(module, held.images, moves, targets) for moves in (still, planted)]
     deciding = torch.arange(len(held)) % 2 == 0
-    chosen, candidates = choose_rule(*(part.rows(deciding) for part in both), limit)
+    still_part, moved_part = (part.rows(deciding) for part in both)
+    chosen, candidates = choose_rule(still_part, moved_part, limit)
     settled = CanonicalisedModel(
         loaded.call,
         posterior,

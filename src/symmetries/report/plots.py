@@ -117,18 +117,18 @@ def _(result: GeneratorResult) -> Figure:
 
 @plot.register
 def _(result: PrescribeResult) -> Figure:
-    names = list(dict.fromkeys(move.name for move in result.tried))
-    figure, panels = _panels(max(1, len(names)))
-    for axes, name in zip(panels, names, strict=False):
-        tried = [move for move in result.tried if move.name == name]
-        amounts, gains = [move.amount for move in tried], [move.gain for move in tried]
-        low = [gain.mean - gain.low for gain in gains]
-        high = [gain.high - gain.mean for gain in gains]
-        means = [gain.mean for gain in gains]
-        axes.errorbar(amounts, means, (low, high), color=ACCENT, marker="o", markersize=3)
-        axes.axhline(0, linestyle="dotted", linewidth=0.8)
-        axes.set_xlabel(title(name))
-    panels[0].set_ylabel("gain (points)")
+    figure, (axes,) = _panels(1)
+    names = [
+        ", ".join(f"{title(name)} {amount:g}" for name, amount in one.amounts.items())
+        for one in result.tried
+    ]
+    gains = [one.gain for one in result.tried]
+    ends = ([gain.mean - gain.low for gain in gains], [gain.high - gain.mean for gain in gains])
+    means, places = [gain.mean for gain in gains], range(len(gains))
+    axes.errorbar(means, places, xerr=ends, color=ACCENT, marker="o", markersize=3, linestyle="")
+    axes.axvline(0, linestyle="dotted", linewidth=0.8)
+    axes.set_yticks(list(places), names, size=6)
+    axes.set_xlabel("gain (points)")
     return figure
 
 
