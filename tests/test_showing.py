@@ -79,7 +79,7 @@ def test_results_of_wrap_and_prescribe_have_a_page_and_a_figure(results):
         limit=0.3, rule="mode", threshold=1.0, views=1, candidates=(), chosen_on=9, measured_on=9,
         untouched=both, moved=both, reference=results["orbit"].data, **known,
     )  # fmt: skip
-    tried = [{"name": "rotation", "amount": amount, "gain": number} for amount in (15.0, 30.0)]
+    tried = [{"amounts": {"rotation": amount}, "gain": number} for amount in (15.0, 30.0)]
     prescribed = PrescribeResult(
         warnings=(), moves=(), conflicts=(), tried=tried, gain=number, robustness=number,
         accuracy=0.8, networks=9, fill=0.0, code={}, data=results["orbit"].data, **known,
