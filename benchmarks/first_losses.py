@@ -29,7 +29,7 @@ MAKERS = {  # functions of fast_paths.py; the last two are given half of the ste
     "symmetry model": ("symmetry", STEPS),
     "VAE": ("vae", STEPS),
     "penalised perceptron": ("penalised", STEPS),
-    "invariant VAE": ("joint", STEPS // 2),
+    "invariant VAE": ("joint", 300),  # as many as its preset has: the warm-up is a share of them
     "relaxed network": ("relaxed_network", STEPS // 2),
 }
 OTHERS = ("invariant weights", "orbit posterior", "invariant network")

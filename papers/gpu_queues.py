@@ -141,16 +141,18 @@ SALIENCY = Job(
     "--ig-steps 2 --seeds 0 1 --batch-size 64",
 )  # fmt: skip
 SETS = ("cifar100", "cifar10")
-TABLE3 = "--table 3 --tags crossed 'crossed families'"
 # One lane each: a machine that is shared runs as many of them beside each other as it has room for.
 QUEUES: dict[str, tuple[tuple[Job, ...], ...]] = {
-    "start": (
-        (widths("start", TABLE3, "2", 60.0), widths("start", "--part start", "0 1 2", 60.0)),
+    "start": ((widths("start", "--part start", "0 1 2", 60.0),),),
+    "blurred": (
+        (
+            widths("blurred", "--part blurred --tags families", "2", 60.0),
+            widths("blurred", "--part identified-finer", "2", 60.0),
+            widths("blurred", "--part blurred", "1 2", 60.0),
+        ),
     ),
-    "identified": ((widths("identified", "--part identified-finer", "0 1 2", 60.0),),),
-    "blurred": ((widths("blurred", "--part blurred --tags families", "1 2", 60.0),),),
-    "joint": ((joint("180", 200.0), joint("90", 200.0)),),
     "vaes": (tuple(vaes(added, size) for size in (50_000, 12_500) for added in (0, 180)),),
+    "joint": ((joint("180", 200.0), joint("90", 200.0)),),
     "table5-learned": ((widths("learned", "--part long --tags learned", "1 2", 90.0),),),
     "table5-fixed": ((widths("fixed", "--part long --tags fixed", "1 2", 90.0),),),
 }

@@ -53,9 +53,10 @@ class Widths:
         return [run for batch in self.tables[table] for run in batch["runs"]]
 
     def chosen(self, table: str, row: str, name: str) -> list[Run]:
-        """The runs of one row and set, a seed each."""
+        """The runs of one row and set, a seed each: the last one where a seed was run twice."""
         runs = self.runs(table) if table in self.tables else []
-        return [r for r in runs if (r["row"], r["set"]) == (row, name)]
+        found = [r for r in runs if (r["row"], r["set"]) == (row, name)]
+        return list({run.get("seed", i): run for i, run in enumerate(found)}.values())
 
     def average(self, table: str, row: str, name: str, key: str) -> float:
         """Mean over seeds."""

@@ -48,7 +48,8 @@ def test_the_schema_of_metrics(run):
     found = json.loads(run("fit", "digits", "--quiet", "--json").stdout)
     assert isinstance(found["accuracy"], float)
     assert isinstance(found["elbo"], float)
-    assert set(found["invariance"][0]) == {"name", "unit", "half_width", "interval", "told"}
+    names = {"name", "unit", "half_width", "interval", "told", "gain", "gain_right"}
+    assert set(found["invariance"][0]) == names
 
 
 @pytest.mark.parametrize("method", ["plain", "augmented"])

@@ -23,7 +23,7 @@ from symmetries.learners.orbit_posterior.calibrating import (
     sets_of,
     shortest_arc,
 )
-from symmetries.learners.orbit_posterior.cautions import about_training, about_width
+from symmetries.learners.orbit_posterior.cautions import about_width, cut_off
 from symmetries.learners.orbit_posterior.chart import Chart
 from symmetries.learners.orbit_posterior.crossing import (
     Crossed,
@@ -33,7 +33,7 @@ from symmetries.learners.orbit_posterior.crossing import (
 )
 from symmetries.learners.orbit_posterior.frames import Frame, find_frame, radii
 from symmetries.learners.orbit_posterior.heads import Histograms
-from symmetries.learners.orbit_posterior.networks import ConvNet
+from symmetries.learners.orbit_posterior.networks import ConvNet, Levelled
 from symmetries.learners.orbit_posterior.numbers import RowNumbers
 from symmetries.learners.orbit_posterior.planting import Planted, with_misses
 from symmetries.learners.orbit_posterior.posing import chirality
@@ -499,6 +499,21 @@ def test_what_is_absent_is_warned_of_only_where_it_may_be_hidden():
 
     assert about("absent", 1.4) == []
     assert len(about("absent", 0.7)) == len(about("partial", 1.4)) == 1
-    model = SimpleNamespace(rises=[0.0], outer={"zoom": 0.02})
-    assert about_training(model, certain=True, absent=["zoom"]) == []
-    assert len(about_training(model, certain=True)) == 1
+    model = SimpleNamespace(outer={"zoom": 0.02, "shear": 0.005})
+    assert "2 % of the density" in cut_off(model, "zoom")
+    assert cut_off(model, "shear") == cut_off(model, "rotation") == ""
+
+
+def test_strong_patterns_are_levelled_and_weak_ones_stay():
+    generator = torch.Generator().manual_seed(0)
+    patterns = torch.linalg.qr(torch.randn(64, 3, generator=generator)).Q
+    size = torch.tensor([10.0, 1.0, 0.1])
+    pictures = (torch.randn(512, 3, generator=generator) * size @ patterns.T + 2).view(-1, 1, 8, 8)
+    levelled = Levelled((1, 8, 8))
+    assert torch.equal(levelled(pictures), pictures)  # before it has seen any
+    levelled.learn(pictures)
+    found = levelled(pictures).flatten(1)
+    assert float(found.mean(0).abs().max()) < 1e-4
+    spread = (found @ patterns).std(0)
+    assert float(spread[0] / spread[1]) == pytest.approx(2, rel=0.1)  # of ten
+    assert float(spread[1] / spread[2]) == pytest.approx(8.7, rel=0.1)

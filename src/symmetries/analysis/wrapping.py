@@ -210,8 +210,7 @@ def wrap_model(
         targets = held.labels if labelled else bare_answers(module, held.images)
         both = [score(module, held.images, moves, targets) for moves in (still, planted)]
     deciding = torch.arange(len(held)) % 2 == 0
-    still_part, moved_part = (part.rows(deciding) for part in both)
-    chosen, candidates = choose_rule(still_part, moved_part, limit)
+    chosen, candidates = choose_rule(both[0].rows(deciding), both[1].rows(deciding), limit)
     settled = CanonicalisedModel(
         loaded.call,
         posterior,

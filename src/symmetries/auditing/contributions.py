@@ -116,7 +116,7 @@ def contribution_passes(moves: Moves) -> int:
     """How many passes of the model :func:`layer_contributions` makes for each layer, at most."""
     group = moves.action.group
     if isinstance(moves.action, ImageAction | SignalAction) and is_smooth(group):
-        return 8 * sum(unit != "step" for unit in group.units)
+        return 6 * sum(unit != "step" for unit in group.units)
     return 3 * min(ELEMENTS, len(moves))
 
 

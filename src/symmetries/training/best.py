@@ -88,7 +88,7 @@ class BestWeights:
                 counts.append(len(batch[0]))
         self.model.train()
         pairs = zip(torch.stack(losses).tolist(), counts, strict=True)
-        return sum(loss * count for loss, count in pairs) / len(self.images)
+        return float(sum(loss * count for loss, count in pairs)) / len(self.images)
 
     def _batch(self, start: int, step: Step, kind: torch.dtype) -> Batch:
         """Return what the loss gets of the images from ``start`` on."""

@@ -89,7 +89,7 @@ def search_widths(
             text += "that no width can be told; train longer or lower lr"
         elif not profile.settled:
             text = "networks have not converged: with twice the steps the order of half-widths may "
-            text += "change, so that none can be told; raise steps or lr"
+            text += "change, so that none can be told; raise steps or lr, or take a larger preset"
         if text:
             warnings.warn(f"{parameter.name}: {text}", RuntimeWarning, stacklevel=3)
         if not profile.told:

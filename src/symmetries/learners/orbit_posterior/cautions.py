@@ -1,7 +1,6 @@
 """What has to be said beside the widths: warnings, and what the self-test says."""
 
 import math
-from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from symmetries.learners.orbit_posterior.planting import Planted, nearest_planted
@@ -35,25 +34,27 @@ def about_width(part: "ParameterSummary", width: float, planted: list[Planted]) 
     return found
 
 
-def about_training(
-    model: "OrbitPosterior", certain: bool, absent: Collection[str] = ()
-) -> list[str]:
-    """Whether training had settled, and random moves went far enough.
+def about_training(model: "OrbitPosterior", certain: bool) -> list[str]:
+    """Whether training had settled.
 
     Widths are calibrated, so that a training that ended early makes them uncertain, not wrong: it
-    is named where something is uncertain. Moves along what is absent need not go far.
+    is named where something is uncertain.
     """
-    found = []
-    if max(model.rises) > UNSETTLED and not certain:
-        found.append(
-            f"training had not settled: its last round still gained {max(model.rises):.2f} nats; "
-            "train longer"
-        )
-    for name, share in model.outer.items():
-        if share > MOST_OUTER and name not in absent:
-            text = f"{name}: random moves do not go far enough ({100 * share:.0f} % of the density"
-            found.append(f"{text} lies at their end), so that the width may be too small")
-    return found
+    if max(model.rises) <= UNSETTLED or certain:
+        return []
+    return [
+        f"training had not settled: its last round still gained {max(model.rises):.2f} nats; "
+        "train longer"
+    ]
+
+
+def cut_off(model: "OrbitPosterior", name: str) -> str:
+    """Why a width is not known where moves end within the density; empty where they do not."""
+    share = model.outer.get(name, 0.0)
+    if share <= MOST_OUTER:
+        return ""
+    text = f"random moves do not go far enough: {100 * share:.0f} % of the density lies at their"
+    return f"{text} end, so that the width is a lower limit"
 
 
 def self_test_sentence(planted: list[Planted]) -> str:

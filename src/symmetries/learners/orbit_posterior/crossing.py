@@ -20,6 +20,7 @@ from symmetries.learners.orbit_posterior.verdicts import (
     Headline,
     LearningCurve,
     headline,
+    small_widths,
     uniform_width,
 )
 from symmetries.training.step import mix
@@ -135,7 +136,8 @@ def wider_pictures(found: Crossed, j: int, line: Headline, usable: Tensor) -> fl
     """Width of the pictures that clearly vary more than the told ones, where these are many.
 
     A class may turn while another does not. Pictures whose pose cannot be told have wide densities,
-    too, but these are nearly uniform or fall into separate parts.
+    too, but these are nearly uniform or fall into separate parts, or are not wider once they are
+    calibrated. What is as small as nothing is no difference, either.
 
     Args:
         found: of all pictures.
@@ -152,7 +154,11 @@ def wider_pictures(found: Crossed, j: int, line: Headline, usable: Tensor) -> fl
     narrow = widths < WIDE_SHARE * uniform_width(density.coordinate)
     wider = ~line.told & whole & narrow & (widths > WIDER * line.width + own.cell)
     rows = wider.nonzero()[:, 0]
-    return found.sets[j][usable].width(rows) if len(rows) > MANY_WIDER * len(wider) else None
+    if len(rows) <= MANY_WIDER * len(wider):
+        return None
+    width = found.sets[j][usable].width(rows)
+    least = max(WIDER * line.width, small_widths(density.coordinate)[1])
+    return width if width > least else None
 
 
 def usable_pictures(

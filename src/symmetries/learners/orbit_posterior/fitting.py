@@ -31,7 +31,7 @@ from symmetries.training.step import mix
 if TYPE_CHECKING:
     from symmetries.learners.orbit_posterior.model import OrbitPosterior
 
-VIEWED = 1024  # views that show the network what varies
+VIEWED = 512  # views that show the network what varies
 READ = 512  # held-out pictures whose widths are looked at
 OUTER = 0.01  # of q may lie in the outer 5 % of the reach
 WIDER = 2.0
@@ -222,13 +222,15 @@ class Fit:
     @torch.no_grad()
     def _level(self) -> None:
         """Show the network what its views look like, before it learns from them."""
-        if self.network.levelled is None:
+        if self.network.levelled is None:  # a backbone from elsewhere gets views as they are
             return
-        kept, model = self.split[0], self.model
-        x = kept[torch.arange(VIEWED) % len(kept)].to(model.device)
-        numbers = place_numbers(mix(model.seed, 14, self.fold), torch.arange(VIEWED, device=x.device))
+        model, device = self.model, device_of(self.run)
+        rows = torch.arange(VIEWED)
+        x = self.split[0][rows % len(self.split[0])].to(device)
+        numbers = place_numbers(mix(model.seed, 14, self.fold), rows.to(device))
         u = model.chart.draw(numbers.rand(VIEWED, len(model.chart.coordinates)))
-        self.network.levelled.learn(self.network.shown(model.view(x, u, numbers))[0])
+        views = model.view.to(device)(x, u, numbers)
+        self.network.levelled.learn(self.network.to(device).shown(views)[0])
 
     @property
     def most_rounds(self) -> int:

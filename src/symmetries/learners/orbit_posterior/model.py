@@ -341,7 +341,9 @@ class OrbitPosterior(nn.Module):
         channels, height, width = self.shape
         probe = shrunk(torch.zeros(1, channels, height, width), self.config.network.largest)
         shape = (channels, probe.shape[2], probe.shape[3])
-        return View(self.action, chart, shape, self.frame, self.config.views, *self.levels)
+        share = max(shape[1:]) / max(height, width)  # edges were drawn on the pixels of the data
+        views = self.config.views.replace(edges=share * self.config.views.edges)
+        return View(self.action, chart, shape, self.frame, views, *self.levels)
 
 
 def _count_distinct(rows: Tensor) -> int:

@@ -12,6 +12,7 @@ from symmetries.learners.orbit_posterior.cautions import (
     UNSETTLED,
     about_training,
     about_width,
+    cut_off,
     self_test_sentence,
 )
 from symmetries.learners.orbit_posterior.chart import Coordinate
@@ -169,14 +170,15 @@ def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> tuple[Orbit
             verdict = "cannot be told"
         if verdict == "partial" and coordinate.name in DIRECTED and _untold(parts, "rotation"):
             verdict, why = "cannot be told", "directions are unknown where rotations cannot be told"
+        if verdict == "partial" and cut_off(model, coordinate.name):
+            verdict, why = "cannot be told", cut_off(model, coordinate.name)
         gap = gaps.get(coordinate.name, 0.0)
         if verdict == "cannot be told":
             line = untold_interval(line, coordinate, why, others, max(model.rises) > UNSETTLED)
         part = replace(_part(model, density, line, verdict, usable, gap), reason=why)
         parts.append(part)
         warnings += about_width(part, line.width, planted)
-    absent = [part.name for part in parts if part.verdict == "absent"]
-    warnings += about_training(model, certain=not warnings, absent=absent)
+    warnings += about_training(model, certain=not warnings)
     gain = sum(model.gains) / len(model.gains)
     summary = OrbitSummary(
         tuple(parts),

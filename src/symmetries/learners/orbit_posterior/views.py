@@ -98,6 +98,8 @@ class View(nn.Module):
             if self.chart.finite is not None:
                 x = permute(self.chart.finite, u[:, 0].long(), x)
         sigma = config.least + (config.most - config.least) * numbers.rand(n)
+        if self.frame.plain and self.turns:
+            sigma = (sigma.square() + config.edges**2).sqrt()
         x = self._level(x, sigma.to(x.dtype), u)
         noise = config.noise * numbers.rand(n, 1, 1, 1) * numbers.randn(*x.shape)
         return (x + noise.to(x.dtype)) * self.window
