@@ -163,6 +163,27 @@ def test_the_derivative_of_a_map_in_closed_form():
     assert pointwise.error.discretisation < 1e-9  # blurs alike in both directions
 
 
+class Tokens(nn.Module):
+    """Maps (N, C, H, W) as tokens (N, 1 + H W, C), behind one of a class."""
+
+    def forward(self, x):
+        tokens = x.flatten(2).transpose(1, 2)
+        return torch.cat((torch.zeros_like(tokens[:, :1]), tokens), 1)
+
+
+def test_the_lie_derivative_of_tokens_is_that_of_the_map_they_were():
+    """The class token is constant: what is measured of n tokens is n / (n + 1) of the map."""
+    torch.manual_seed(0)
+    maps, last = nn.Conv2d(1, 5, 4, stride=4, dtype=F64), nn.Linear(5, 3, dtype=F64)
+    model = nn.Sequential(maps, Tokens(), last, nn.Flatten())
+    x = torch.rand(3, 1, 24, 24, dtype=F64)
+    rows = lie_derivative(model, x, "translation", layers=["0", "1"])
+    error = {(row.name, row.parameter): row.error.mean for row in rows}
+    for parameter in ("shift_x", "shift_y"):
+        assert error["1", parameter] == pytest.approx(error["0", parameter] * 36 / 37)
+        assert error["0", parameter] > 0
+
+
 def test_the_derivative_of_a_quadratic_form_in_closed_form():
     """Of x' A x under rotations about the axes it is 2 (G x)' A x; squared, over one component."""
     generator = torch.Generator().manual_seed(1)

@@ -24,7 +24,7 @@ from symmetries.auditing.answers import plain
 from symmetries.auditing.elements import Moves, make_moves, resolve_action
 from symmetries.auditing.estimate import estimate
 from symmetries.auditing.inputs import Inputs, inputs_of
-from symmetries.auditing.layer_laws import layer_laws
+from symmetries.auditing.layer_laws import layer_laws, undo
 from symmetries.auditing.layers import choose_layers, layer_outputs
 from symmetries.auditing.models import Model, check_callable, model_device, untouched
 from symmetries.groups.base import Group
@@ -167,11 +167,13 @@ def _outputs(model: Model, chosen: dict[str, nn.Module], x: Tensor) -> dict[str,
 
 
 def _usual_back(moves: Moves, element: Any, h: Tensor) -> Tensor:  # noqa: ANN401
-    return moves.back(element, h) if layer_laws(moves, h).get("equivariance") else h
+    act = layer_laws(moves, h).get("equivariance")
+    return h if act is None else undo(act, moves)(element, h)
 
 
 def _there(moves: Moves, element: Any, h: Tensor) -> Tensor:  # noqa: ANN401
-    return moves.place(element, h) if layer_laws(moves, h).get("equivariance") else h
+    act = layer_laws(moves, h).get("equivariance")
+    return h if act is None else act(element, h)
 
 
 def _mean_square(h: Tensor) -> Tensor:
