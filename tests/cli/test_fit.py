@@ -15,7 +15,7 @@ from symmetries.data import load
 from symmetries.estimators import InvariantClassifier
 from symmetries.learners import InvariantNetworkConfig
 from symmetries.learners.invariant_network import search
-from symmetries.report.fit_report import interval_text, reach_of
+from symmetries.report.fit_words import interval_text, reach_of
 from symmetries.results import FitResult, Invariance
 
 

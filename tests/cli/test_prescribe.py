@@ -12,7 +12,7 @@ from symmetries.results import PrescribeResult
 def few(monkeypatch, hooks, tmp_path):
     """Corners with labels, and trainings of a few steps."""
     monkeypatch.setitem(SIZES, "quick", Size(4, 16, 2))
-    monkeypatch.setattr(prescribing, "GRID", {"rotation": (20.0,), "shift": (0.1,)})
+    monkeypatch.setattr(prescribing, "BASES", ({"rotation": 20.0, "shift": 0.1},))
     images = (255 * hooks(100, 5, side=12)[0]).astype(np.uint8)
     np.savez(tmp_path / "a.npz", images=images, labels=np.arange(100) % 2)
     np.savez(tmp_path / "plain.npz", images=images)

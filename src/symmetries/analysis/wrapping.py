@@ -278,7 +278,8 @@ def fit_posterior(
     """
     config = OrbitConfig.resolve(preset).replace(check=False)
     if isinstance(preset, str):
-        blurs = {n: BLURRED * getattr(config.views, n) for n in ("before", "least", "most")}
+        names = ("before", "least", "most", "edges")
+        blurs = {name: BLURRED * getattr(config.views, name) for name in names}
         config = config.replace(views={**blurs, "jitter": 0.0})
     action = action_on(images.images, group, fill)
     lines = {c.name for c in Chart(group, 8).coordinates if c.kind == "line"}

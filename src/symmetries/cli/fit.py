@@ -112,7 +112,7 @@ def fit(
 
 def table(result: "FitResult") -> Table:
     """Return the table that the command prints."""
-    from symmetries.report.fit_report import answer_text
+    from symmetries.report.fit_words import answer_text
 
     low, high = (100 * end for end in result.accuracy_interval)
     shown = Table(box=None, pad_edge=False, show_header=False)

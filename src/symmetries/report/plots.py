@@ -117,19 +117,18 @@ def _(result: GeneratorResult) -> Figure:
 
 @plot.register
 def _(result: PrescribeResult) -> Figure:
-    alone = [policy for policy in result.tried if len(policy.amounts) == 1]
-    names = list(dict.fromkeys(name for policy in alone for name in policy.amounts))
-    figure, panels = _panels(max(1, len(names)))
-    for axes, name in zip(panels, names, strict=False):
-        tried = [policy for policy in alone if name in policy.amounts]
-        amounts, gains = [each.amounts[name] for each in tried], [each.gain for each in tried]
-        low = [gain.mean - gain.low for gain in gains]
-        high = [gain.high - gain.mean for gain in gains]
-        means = [gain.mean for gain in gains]
-        axes.errorbar(amounts, means, (low, high), color=ACCENT, marker="o", markersize=3)
-        axes.axhline(0, linestyle="dotted", linewidth=0.8)
-        axes.set_xlabel(title(name))
-    panels[0].set_ylabel("gain (points)")
+    figure, (axes,) = _panels(1)
+    names = [
+        ", ".join(f"{title(name)} {amount:g}" for name, amount in one.amounts.items())
+        for one in result.tried
+    ]
+    gains = [one.gain for one in result.tried]
+    ends = ([gain.mean - gain.low for gain in gains], [gain.high - gain.mean for gain in gains])
+    means, places = [gain.mean for gain in gains], range(len(gains))
+    axes.errorbar(means, places, xerr=ends, color=ACCENT, marker="o", markersize=3, linestyle="")
+    axes.axvline(0, linestyle="dotted", linewidth=0.8)
+    axes.set_yticks(list(places), names, size=6)
+    axes.set_xlabel("gain (points)")
     return figure
 
 

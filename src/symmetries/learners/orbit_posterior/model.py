@@ -17,9 +17,10 @@ from symmetries._validation.checks import (
 )
 from symmetries.actions.base import Action
 from symmetries.actions.resolve import as_image_action
-from symmetries.data.base import FAR, ImageSet, check_unit_range, images_to_learn
+from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.groups.base import Group
 from symmetries.learners.base import run_options, write_report
+from symmetries.learners.orbit_posterior.accepted_pictures import pictures_to_learn
 from symmetries.learners.orbit_posterior.canonical import (
     canonical_level,
     canonical_view,
@@ -42,7 +43,6 @@ from symmetries.training.side_by_side import threads_of_a_fit, torch_threads
 from symmetries.training.step import mix, seeded
 
 SMALLEST = 8
-FEWEST = 64
 LOOKED_AT = 4096
 FEW_PICTURES = 1500  # below, every one counts
 MANY_FOLDS, FEW_FOLDS = 4, 2
@@ -163,7 +163,7 @@ class OrbitPosterior(nn.Module):
 
     def prepared(self, images: Tensor | ImageSet, folds: int | None = None) -> Tensor:
         """Pictures as networks see them; frame, levels and reach follow them, networks are new."""
-        data = self.checked(images)
+        data = pictures_to_learn(images, self.shape)
         self.ground = (0.0,) * self.shape[0]
         small = self.seen(data)
         if self.chart.colours is None:
@@ -183,23 +183,6 @@ class OrbitPosterior(nn.Module):
     def most(self, name: str) -> float:
         """How far moves along a coordinate can go between pictures of the data."""
         return self.most_reach.get(name, math.inf)
-
-    def checked(self, images: Tensor | ImageSet) -> Tensor:
-        """The images, if the pose of some can be told: different pictures, not of one colour."""
-        data = images_to_learn(images, self.shape)
-        check_unit_range(data, "images", FAR)
-        flat = data.flatten(1)
-        constant = int((flat.amax(1) == flat.amin(1)).sum())
-        if constant > len(data) // 2:
-            got = f"{constant} of {len(data)} of one colour"
-            remedy = "every transformation leaves these alone: drop them"
-            raise invalid("images", "pictures with some content", got, remedy)
-        distinct = _count_distinct(flat)
-        if distinct < FEWEST:
-            got = f"{distinct} different ones of {len(data)}"
-            remedy = "what occurs in so few cannot be told from what does not"
-            raise invalid("images", f"at least {FEWEST} different pictures", got, remedy)
-        return data
 
     def seen(self, images: Tensor) -> Tensor:
         """Pictures as networks see them: shrunk, on a background of one value in all channels."""
@@ -344,13 +327,3 @@ class OrbitPosterior(nn.Module):
         share = max(shape[1:]) / max(height, width)  # edges were drawn on the pixels of the data
         views = self.config.views.replace(edges=share * self.config.views.edges)
         return View(self.action, chart, shape, self.frame, views, *self.levels)
-
-
-def _count_distinct(rows: Tensor) -> int:
-    """How many rows differ as 8-bit pictures would, as far as there are enough of them."""
-    seen: set[bytes] = set()
-    for row in rows:
-        seen.add((row * 255).round().to(torch.int16).cpu().numpy().tobytes())
-        if len(seen) >= FEWEST:
-            break
-    return len(seen)
