@@ -33,7 +33,7 @@ from symmetries.learners.orbit_posterior.crossing import (
 )
 from symmetries.learners.orbit_posterior.frames import Frame, find_frame, radii
 from symmetries.learners.orbit_posterior.heads import Histograms
-from symmetries.learners.orbit_posterior.networks import ConvNet, Levelled
+from symmetries.learners.orbit_posterior.networks import ConvNet, Whitening
 from symmetries.learners.orbit_posterior.numbers import RowNumbers
 from symmetries.learners.orbit_posterior.planting import Planted, with_misses
 from symmetries.learners.orbit_posterior.posing import chirality
@@ -504,16 +504,22 @@ def test_what_is_absent_is_warned_of_only_where_it_may_be_hidden():
     assert cut_off(model, "shear") == cut_off(model, "rotation") == ""
 
 
-def test_strong_patterns_are_levelled_and_weak_ones_stay():
+def test_strong_components_are_whitened_and_weak_ones_stay():
     generator = torch.Generator().manual_seed(0)
     patterns = torch.linalg.qr(torch.randn(64, 3, generator=generator)).Q
     size = torch.tensor([10.0, 1.0, 0.1])
     pictures = (torch.randn(512, 3, generator=generator) * size @ patterns.T + 2).view(-1, 1, 8, 8)
-    levelled = Levelled((1, 8, 8))
-    assert torch.equal(levelled(pictures), pictures)  # before it has seen any
-    levelled.learn(pictures)
-    found = levelled(pictures).flatten(1)
+    whitening = Whitening((1, 8, 8))
+    assert torch.equal(whitening(pictures), pictures)  # before it has seen any
+    whitening.learn(pictures)
+    found = whitening(pictures).flatten(1)
     assert float(found.mean(0).abs().max()) < 1e-4
     spread = (found @ patterns).std(0)
     assert float(spread[0] / spread[1]) == pytest.approx(2, rel=0.1)  # of ten
     assert float(spread[1] / spread[2]) == pytest.approx(8.7, rel=0.1)
+
+
+def test_constant_views_are_whitened_to_zeros():
+    whitening = Whitening((1, 8, 8))
+    whitening.learn(torch.full((32, 1, 8, 8), 0.5))
+    assert torch.equal(whitening(torch.full((2, 1, 8, 8), 0.5)), torch.zeros(2, 1, 8, 8))

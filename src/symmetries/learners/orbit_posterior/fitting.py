@@ -206,7 +206,7 @@ class Fit:
         model, number = self.model, self.rounds
         recipe = model.config.training
         if number == 0:
-            self._level()
+            self._learn_whitening()
         longer = replace(recipe, steps=recipe.steps * 2 ** max(0, number - 1))
         part, loss, overfits = fit_round(
             model,
@@ -232,9 +232,9 @@ class Fit:
         self.settled = overfits or steady or self.rounds == self.most_rounds
 
     @torch.no_grad()
-    def _level(self) -> None:
+    def _learn_whitening(self) -> None:
         """Show the network what its views look like, before it learns from them."""
-        if self.network.levelled is None:  # a backbone from elsewhere gets views as they are
+        if self.network.whitening is None:  # a backbone from elsewhere gets views as they are
             return
         model, device = self.model, device_of(self.run)
         rows = torch.arange(VIEWED)
@@ -242,7 +242,7 @@ class Fit:
         numbers = place_numbers(mix(model.seed, 14, self.fold), rows.to(device))
         u = model.chart.draw(numbers.rand(VIEWED, len(model.chart.coordinates)))
         views = model.view.to(device)(x, u, numbers)
-        self.network.levelled.learn(self.network.to(device).shown(views)[0])
+        self.network.whitening.learn(self.network.to(device).shown(views)[0])
 
     @property
     def most_rounds(self) -> int:

@@ -18,17 +18,18 @@ from symmetries.nn.perceptron import MLP
 from symmetries.ops.group_gelu import group_gelu
 from symmetries.ops.rounded import call_rounded
 
-PATTERNS = 16  # that are made weaker
-FLOOR = 0.03  # of the variance of all pixels: patterns that are weaker are left alone
+PATTERNS = 16  # principal components that are whitened
+FLOOR = 0.03  # of the variance of all pixels: components that are weaker stay as they are
 SMALL = 16  # sides below it are read by a fully connected network
 
 
-class Levelled(nn.Module):
-    """Pictures (N, C, H, W) in which no pattern is much stronger than others.
+class Whitening(nn.Module):
+    """Whitens the strongest principal components of pictures (N, C, H, W).
 
     Contents of a few pixels differ by strength, size and blur far more than by how they are turned,
-    and a network that sees them so stays at the uniform law for thousands of steps. What varies
-    most is made as weak as the rest: (y - mean) (C + floor)^-1/2, with C the covariance of views.
+    and a network that sees them so stays at the uniform density for thousands of steps. So
+    pictures become (y - mean) (C + floor)^-1/2, with C the covariance of views in the space of
+    its strongest components. Until ``learn`` was called pictures stay as they are.
 
     Args:
         shape: (C, H, W).
@@ -48,7 +49,7 @@ class Levelled(nn.Module):
 
     @torch.no_grad()
     def learn(self, pictures: Tensor) -> None:
-        """Find the strongest patterns of pictures (N, C, H, W)."""
+        """Find the principal components of pictures (N, C, H, W)."""
         flat = pictures.flatten(1).double()
         self.mean.copy_(flat.mean(0))
         away = flat - flat.mean(0)
@@ -56,7 +57,7 @@ class Levelled(nn.Module):
         count = self.less.numel()
         strongest = away.T @ patterns[:, -count:]
         variance = variance[-count:].clamp_min(0)
-        floor = FLOOR * away.square().sum(1).mean()
+        floor = (FLOOR * away.square().sum(1).mean()).clamp_min(1e-12)  # also of constant views
         self.patterns.copy_(strongest / strongest.norm(dim=0).clamp_min(1e-12))
         self.less.copy_(1 - (floor / (variance + floor)).sqrt())
         self.scale.copy_(floor.rsqrt())
@@ -93,7 +94,7 @@ class PoseNetwork(nn.Module):
         self.canonical = canonical
         shape = shape if canonical is None else canonical.shape
         kind = network_kind(config.kind, shape)
-        self.levelled = Levelled(shape) if backbone is None else None
+        self.whitening = Whitening(shape) if backbone is None else None
         self.backbone = backbone or _built(kind, shape, config)
         features = config.features if backbone is None else _features(backbone, shape)
         features += 0 if canonical is None else canonical.features
@@ -119,8 +120,8 @@ class PoseNetwork(nn.Module):
 
     def _features(self, shown: Sequence[Tensor]) -> Tensor:
         pictures = shown[0].to(self.head.dtype)
-        if self.levelled is not None:
-            pictures = self.levelled(pictures)
+        if self.whitening is not None:
+            pictures = self.whitening(pictures)
         features: Tensor = self.backbone(pictures).flatten(1)
         every = features if len(shown) == 1 else torch.cat((features, *shown[1:]), -1)
         return every.to(self.head.dtype)
