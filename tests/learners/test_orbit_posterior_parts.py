@@ -23,7 +23,7 @@ from symmetries.learners.orbit_posterior.calibrating import (
     sets_of,
     shortest_arc,
 )
-from symmetries.learners.orbit_posterior.cautions import about_width, cut_off
+from symmetries.learners.orbit_posterior.cautions import about_resolution, about_width, cut_off
 from symmetries.learners.orbit_posterior.chart import Chart
 from symmetries.learners.orbit_posterior.crossing import (
     Crossed,
@@ -502,6 +502,23 @@ def test_what_is_absent_is_warned_of_only_where_it_may_be_hidden():
     model = SimpleNamespace(outer={"zoom": 0.02, "shear": 0.005})
     assert "2 % of the density" in cut_off(model, "zoom")
     assert cut_off(model, "shear") == cut_off(model, "rotation") == ""
+
+
+def test_sizes_of_contents_of_few_pixels_are_warned_about():
+    images = torch.zeros(9, 1, 16, 16)
+    images[:, :, 4:11, 5:10] = 1.0
+    extent = Frame(True, 0.0, 1.0).extent(images)
+    assert extent == 6.0  # seven rows, five columns
+    assert Frame(False, 0.0, 1.0).extent(images) == math.inf
+
+    def said(width, name="zoom", verdict="partial", extent=extent):
+        return about_resolution(SimpleNamespace(name=name, verdict=verdict), width, extent)
+
+    (text,) = said(0.2)
+    assert "contents of 6 pixels" in text
+    assert "45 %" in text  # 1 - sqrt(1 - (1 / 1.2)^2)
+    assert said(0.6) == said(0.2, extent=math.inf) == said(0.2, extent=20.0) == []
+    assert said(0.2, name="rotation") == said(0.2, verdict="absent") == []
 
 
 def test_strong_components_are_whitened_and_weak_ones_stay():
