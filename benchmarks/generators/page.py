@@ -20,7 +20,6 @@ TITLES = {
     "false_certificates-networks-0.005": "Random networks, half of it (`--epsilon 0.005`)",
     "false_certificates-tables-0.01": "Asymmetric tables (`--kinds table`)",
     "systems": "Ten polynomial systems (`python -m benchmarks.generators.systems`)",
-    "systems_again": "Ten polynomial systems, some of these runs again on newer code",
     "subgroups": "Subgroups of SO(3) (`python -m benchmarks.generators.subgroups`)",
     "densities": "Unlabelled data (`python -m benchmarks.generators.densities`)",
     "streamed": "A million points (`python -m benchmarks.generators.streamed`)",

@@ -179,7 +179,8 @@ def join(names: list[str]) -> None:
     parts = [json.loads((RESULTS / f"{name}.json").read_text()) for name in names]
     if len({part["settings"]["code"] for part in parts}) > 1:
         raise SystemExit("parts are of different code")
-    ranges = sorted(tuple(map(int, p["settings"]["seeds"].split(" to "))) for p in parts)
+    every = [given for part in parts for given in part["settings"]["seeds"].split(", ")]
+    ranges = sorted(tuple(map(int, given.split(" to "))) for given in every)
     if any(later[0] <= before[1] for before, later in pairwise(ranges)):
         raise SystemExit("seeds of parts are not different")
     clock = Clock()
@@ -188,7 +189,8 @@ def join(names: list[str]) -> None:
     settings["seeds"] = ", ".join(part["settings"]["seeds"] for part in parts)
     settings["commits"] = {k: v for part in parts for k, v in part["settings"]["commits"].items()}
     false = [row for part in parts for row in part["settings"]["false certificates"]]
-    settings |= {"false certificates": false, "devices": sorted({p["device"] for p in parts})}
+    devices = {d for part in parts for d in part["settings"].get("devices", [part["device"]])}
+    settings |= {"false certificates": false, "devices": sorted(devices)}
     rows = added([row for part in parts for row in part["rows"]])
     record("systems", summarised(rows), rows, clock, settings)
 
