@@ -11,13 +11,16 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from symmetries.analysis.light_moves import KINDS, grey, relit
 from symmetries.ops.affine_inverse import affine_inverse
 from symmetries.ops.warp import Padding, warp
 
-MOVES = ("rotation", "shift", "zoom", "flip_x", "light", "erase")
-PARAMETERS = 10  # of one picture: see draw
+MOVES = ("rotation", "shift", "zoom", "flip_x", "light", "erase", "mix")
+PARAMETERS = 14  # of one picture: see draw
 SMALLEST = 0.02  # share of a picture that is erased
-GREY = (0.2989, 0.587, 0.114)  # weights of colours
+MIXED = ("nothing", "shear_x", "shear_y", *KINDS)
+SHEAR = 1.0
+ALL = ("shear_x", "shear_y", *KINDS)
 MOTIONS = {"rotation", "shift", "zoom"}
 UNITS = {
     "rotation": "degrees",
@@ -26,8 +29,9 @@ UNITS = {
     "flip_x": "probability",
     "light": "share",
     "erase": "share of the picture",
+    "mix": "strength",
 }
-STILL = {"rotation": 0.0, "shift": 0.0, "zoom": 1.0, "flip_x": 0.0, "light": 0.0, "erase": 0.0}
+STILL = {name: 1.0 if name == "zoom" else 0.0 for name in MOVES}
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,7 @@ class Law:
     flip_x: float = 0.0
     light: float = 0.0
     erase: float = 0.0
+    mix: float = 0.0
 
     def moves(self) -> dict[str, float]:
         """The moves that do something, and how far they go."""
@@ -76,8 +81,8 @@ def draw(laws: list[Law], classes: Tensor, generator: torch.Generator) -> Tensor
         generator: on the CPU.
     """
     ends = torch.tensor([[getattr(law, name) for name in MOVES] for law in laws])
-    turn, shift, zoom, flip, light, erase = ends[classes.cpu()].unbind(-1)
-    unit = torch.rand(len(classes), PARAMETERS + 1, generator=generator)
+    turn, shift, zoom, flip, light, erase, strength = ends[classes.cpu()].unbind(-1)
+    unit = torch.rand(len(classes), 13, generator=generator)
     both = 2 * unit - 1
     size = 1 / zoom + unit[:, 3] * (zoom - 1 / zoom)
     motion = (both[:, 0] * torch.deg2rad(turn), both[:, 1] * shift, both[:, 2] * shift, size)
@@ -86,7 +91,12 @@ def draw(laws: list[Law], classes: Tensor, generator: torch.Generator) -> Tensor
     side = torch.where((erase > 0) & (unit[:, 10] < 0.5), share.clamp_min(0).sqrt(), 0.0)
     lit = (1 + both[:, 5] * light, 1 + both[:, 6] * light)
     place = (unit[:, 8] * (1 - side), unit[:, 9] * (1 - side))
-    return torch.stack((*motion, flips, *lit, side, *place), -1)
+    one = torch.where(strength > 0, (unit[:, 11] * len(MIXED)).long(), 0)
+    names = torch.tensor([(-1 if n == "nothing" else ALL.index(n)) for n in MIXED])
+    one = torch.where(strength > 0, names[one], -1)
+    amount = both[:, 12] * strength
+    shears = [torch.where(one == k, SHEAR * amount, 0.0) for k in (0, 1)]
+    return torch.stack((*motion, flips, *lit, side, *place, *shears, (one - 2).float(), amount), -1)
 
 
 def fixed(name: str, amount: float, count: int = 1) -> Tensor:
@@ -95,7 +105,7 @@ def fixed(name: str, amount: float, count: int = 1) -> Tensor:
     Light is brightness alone, and what is erased is a square in the middle.
     """
     row = torch.zeros(count, PARAMETERS)
-    row[:, [3, 5, 6]] = 1.0
+    row[:, [3, 5, 6]], row[:, 12] = 1.0, -1.0
     if name == "flip_x":
         row[:, 4] = float(amount > 0)
     elif name == "light":
@@ -119,11 +129,14 @@ def moved(x: Tensor, parameters: Tensor, fill: float | None) -> Tensor:
     turn, across, up, size, flip, bright, contrast = parameters[:, :7].to(x).unbind(-1)
     c, s, mirror = size * torch.cos(turn), size * torch.sin(turn), 1 - 2 * flip
     zero, one = torch.zeros_like(c), torch.ones_like(c)
-    rows = (c * mirror, -s, 2 * across * width / side, s * mirror, c, 2 * up * height / side)
+    shear_x, shear_y = parameters[:, 10:12].to(x).unbind(-1)
+    first = ((c - s * shear_y) * mirror, c * shear_x - s, 2 * across * width / side)
+    rows = (*first, (s + c * shear_y) * mirror, s * shear_x + c, 2 * up * height / side)
     matrix = torch.stack((*rows, zero, zero, one), -1).unflatten(-1, (3, 3))
     padding: Padding = "reflect" if fill is None else "constant"
     y = warp(x, affine_inverse(matrix)[:, :2], padding=padding, fill=fill or 0.0)
-    return _erased(_lit(y, bright, contrast), parameters[:, 7:].to(x), fill or 0.0)
+    y = relit(_lit(y, bright, contrast), *parameters[:, 12:].to(x).unbind(-1))
+    return _erased(y, parameters[:, 7:10].to(x), fill or 0.0)
 
 
 def _lit(x: Tensor, bright: Tensor, contrast: Tensor) -> Tensor:
@@ -133,10 +146,7 @@ def _lit(x: Tensor, bright: Tensor, contrast: Tensor) -> Tensor:
     """
     factors = torch.stack((bright, contrast), -1)
     y = (x * bright[:, None, None, None]).clamp(0, 1)
-    grey = y.mean(1, keepdim=True)
-    if x.shape[1] == 3:
-        grey = (y * y.new_tensor(GREY)[:, None, None]).sum(1, keepdim=True)
-    middle = grey.mean((2, 3), keepdim=True)
+    middle = grey(y).mean((2, 3), keepdim=True)
     y = (middle + contrast[:, None, None, None] * (y - middle)).clamp(0, 1)
     return torch.where((factors == 1).all(1)[:, None, None, None], x, y)
 
