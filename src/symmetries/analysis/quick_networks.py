@@ -1,6 +1,8 @@
 """Small networks trained with and without an augmentation: what it brings on held-out pictures."""
 
 import math
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -141,22 +143,38 @@ def _side_by_side(trials: list[Trial]) -> list[torch.nn.Module]:
     """Networks trained on a stream of the GPU each."""
     running = []
     for trial in trials:
-        training, stream, graph = _Training(trial), torch.cuda.Stream(), torch.cuda.CUDAGraph()
+        stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            for _ in range(WARM):
+            training = _Training(trial)
+            for _ in range(min(WARM, trial.size.steps)):
                 training.step()
-        torch.cuda.synchronize()
-        with torch.cuda.graph(graph, stream=stream):
-            training.step()
-        running.append((training, stream, graph))
+        try:
+            step = _captured(training, stream)
+        except RuntimeError as error:
+            warnings.warn(f"a step is not a CUDA graph: {error}", RuntimeWarning, stacklevel=2)
+            step = training.step
+        running.append((training, stream, step))
     for done in range(WARM, max(trial.size.steps for trial in trials)):
-        for trial, (_, stream, graph) in zip(trials, running, strict=True):
-            if done < trial.size.steps:
+        for training, stream, step in running:
+            if done < len(training.rows):
                 with torch.cuda.stream(stream):
-                    graph.replay()
+                    step()
     torch.cuda.synchronize()
     return [training.net.eval() for training, _, _ in running]
+
+
+def _captured(training: _Training, stream: torch.cuda.Stream) -> Callable[[], None]:
+    """A step as a CUDA graph."""
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.stream(stream):
+        graph.capture_begin(capture_error_mode="thread_local")
+        try:
+            training.step()
+        finally:
+            graph.capture_end()
+    return graph.replay
 
 
 @torch.no_grad()
