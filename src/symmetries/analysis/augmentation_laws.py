@@ -114,7 +114,7 @@ def fixed(name: str, amount: float, count: int = 1) -> Tensor:
         side = math.sqrt(amount)
         row[:, 7], row[:, 8:] = side, (1 - side) / 2
     else:
-        place = {"rotation": 0, "shift": 1, "zoom": 3}[name]
+        place = {"rotation": 0, "shift": 1, "zoom": 3, "mix": 10}[name]
         row[:, place] = math.radians(amount) if name == "rotation" else amount
     return row
 

@@ -12,7 +12,7 @@ import math
 import torch
 from torch import Tensor
 
-from symmetries.analysis.augmentation_laws import fixed, moved
+from symmetries.analysis.augmentation_laws import SHEAR, fixed, moved
 from symmetries.results import Conflict
 
 SIZES: dict[str, tuple[float, ...]] = {
@@ -29,6 +29,7 @@ FURTHEST = {
     "flip_x": 0.5,
     "light": 0.4,
     "erase": 0.25,
+    "mix": 1.0,
 }
 MUTUAL = 0.3  # share of both classes that looks like the other
 MARGIN = 0.8  # of half of the way
@@ -96,6 +97,11 @@ def limits_of(conflicts: tuple[Conflict, ...], name: str) -> dict[str, float]:
     for one in conflicts:
         if name in (one.first, one.second):
             limits[one.name] = min(limits[one.name], one.limit)
+            if one.name == "light":
+                limits["mix"] = 0.0
+    # A shear turns no line further than labels allow turns.
+    slope = math.tan(math.radians(min(45.0, limits["rotation"])))
+    limits["mix"] = min(limits["mix"], slope / SHEAR)
     return limits
 
 

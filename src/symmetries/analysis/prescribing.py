@@ -38,7 +38,7 @@ BASES: tuple[Amounts, ...] = (
     {"rotation": 30.0, "shift": 0.15, "zoom": 1.4},
     {"rotation": 180.0, "shift": 0.1, "zoom": 1.2},
 )
-ADDED: tuple[Amounts, ...] = ({"flip_x": 0.5}, {"erase": 0.25}, {"light": 0.4})
+ADDED: tuple[Amounts, ...] = ({"flip_x": 0.5}, {"erase": 0.25}, {"mix": 1.0})
 FEWEST = 80  # pictures
 EACH = 8  # of a class
 
@@ -124,8 +124,7 @@ def prescription(
     bases = (*BASES, *occurring(discovered))
     seen_by_model = images.images[:LOOKED_AT].to(place)
     loaded = None if model is None else load_model(model, seen_by_model, labels, trust)
-    count = 4 + len(bases) + len(ADDED)
-    with progress_bar("prescribe", total=count, quiet=not progress) as advance:
+    with progress_bar("prescribe", total=5, quiet=not progress) as advance:
         pixels, size = prepared(images.images).to(place), SIZES[preset]
         seen = unmoved_networks(pixels, labels, len(names), size, mix(seed, 9))
         conflicts = find_conflicts(*seen, names, around)
@@ -143,7 +142,7 @@ def prescription(
             advance=advance,
         )
         tried, best = try_policies(task, bases, ADDED)
-        scores = confirm(task, best)
+        scores = confirm(task, best)[:, :, :, 0]
         if best and float((scores[1, :, 0] - scores[0, :, 0]).mean()) <= 0:
             best, scores = {}, scores[:1].expand(2, -1, -1, -1)  # it was chance on the first folds
     curves = () if loaded is None else model_curves(task, loaded, best)

@@ -9,7 +9,7 @@ from symmetries.results.base import Record
 from symmetries.results.provenance import DataSummary, RunInfo
 from symmetries.results.showing import ShownResult
 
-MoveName = Literal["rotation", "shift", "zoom", "flip_x", "light", "erase"]
+MoveName = Literal["rotation", "shift", "zoom", "flip_x", "light", "erase", "mix"]
 
 
 class Conflict(Record):
