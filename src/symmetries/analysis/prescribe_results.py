@@ -19,6 +19,8 @@ from symmetries.results import Estimate, ModelCurve, PrescribedMove, PrescribeRe
 from symmetries.results.pictures import EdgePictures
 
 EXAMPLES = 6
+COPIES = 0.01  # share of pictures that may be copies
+SKILL = 0.1  # of the way from guessing to always right
 LOOKED_AT = 512  # pictures of a model's curve
 ENDS = {"rotation": 180.0, "shift": 0.15, "zoom": 1.5, "light": 0.4}  # of a model's curve
 LIBRARIES = ("symmetries", "torchvision", "albumentations", "kornia")
@@ -49,7 +51,7 @@ def describe(
     height, width = task.images.images.shape[-2:]
     code = {name: code_for(name, laws, task.fill, (height, width)) for name in LIBRARIES}
     result = PrescribeResult(
-        warnings=tuple(cautions(chosen, found[0])),
+        warnings=tuple(cautions(task, chosen, found[0], float(scores[0, :, 0].mean()))),
         moves=moves,
         conflicts=task.conflicts,
         tried=tuple(tried),
@@ -66,13 +68,26 @@ def describe(
     return result.attach(edges(task, chosen))
 
 
-def cautions(chosen: dict[str, float], gain: Estimate) -> list[str]:
+def cautions(
+    task: Task, chosen: dict[str, float], gain: Estimate, accuracy: float
+) -> list[str]:
     """What a reader must know first."""
+    found = []
+    copies = 1 - len({x.numpy().tobytes() for x in task.images.images}) / len(task.labels)
+    if copies > COPIES:
+        text = f"{100 * copies:.0f} % of the pictures are copies of others: networks have seen "
+        found.append(text + "held-out pictures in training, and gains are too small; remove copies")
+    guess = float(torch.bincount(task.labels).max()) / len(task.labels)
+    if accuracy < guess + SKILL * (1 - guess):
+        text = f"small networks are right on {100 * accuracy:.0f} % of held-out pictures, guessing "
+        text += f"on {100 * guess:.0f} %: what labels forbid, and what helps, can hardly be seen"
+        found.append(text)
     if not chosen:
-        return ["no augmentation helped small networks on held-out pictures: nothing is prescribed"]
-    if gain.low <= 0:
-        return ["the predicted gain could be zero: its interval holds 0"]
-    return []
+        text = "no augmentation helped small networks on held-out pictures: nothing is prescribed"
+        found.append(text)
+    elif gain.low <= 0:
+        found.append("the predicted gain could be zero: its interval holds 0")
+    return found
 
 
 def edges(task: Task, chosen: dict[str, float]) -> EdgePictures:

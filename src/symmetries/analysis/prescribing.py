@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from symmetries._validation.checks import invalid
+from symmetries._validation.checks import check_number, invalid
 from symmetries.analysis.classifiers import Classifier
 from symmetries.analysis.inputs import (
     Readable,
@@ -69,7 +69,8 @@ def prescribe(
             far moves occur is tried, too.
         preset: "quick" (convolutional networks) or "default" (residual ones), 800 steps each; None
             is "quick" on a CPU.
-        fill: background value from 0 to 1; None looks for it at the borders.
+        fill: value around moved pictures, from 0 to 1; None looks for it at the borders, and where
+            these differ pictures are reflected at their edges.
         trust: load a model's file that can run code.
         seed: of folds, networks and draws.
         device: "auto", "cpu", "cuda", ...
@@ -119,8 +120,12 @@ def prescription(
     check_pictures(images)
     names = class_names(images)
     check_classes(labels, names)
-    value = resolve_background(images, fill, say)
-    around = value if find_frame(images.images[:1024], value).plain else None
+    around = fill
+    if fill is not None:
+        check_number(fill, "fill", 0, 1)
+    else:
+        value = resolve_background(images, None, say)
+        around = value if find_frame(images.images[:1024], value).plain else None
     bases = (*BASES, *occurring(discovered))
     seen_by_model = images.images[:LOOKED_AT].to(place)
     loaded = None if model is None else load_model(model, seen_by_model, labels, trust)
@@ -159,7 +164,8 @@ def check_classes(labels: Tensor, names: tuple[str, ...]) -> None:
     few = [names[i] for i in range(len(names)) if 0 < int(counts[i]) < EACH]
     if few:
         remedy = "leave these classes out: what their labels forbid cannot be seen"
-        raise invalid("data", f"at least {EACH} pictures of each class", ", ".join(few), remedy)
+        got = f"fewer of {', '.join(few[:5])}" + (f" and {len(few) - 5} others" * (len(few) > 5))
+        raise invalid("data", f"at least {EACH} pictures of each class", got, remedy)
 
 
 def occurring(discovered: str | Path | SymmetryResult | None) -> tuple[Amounts, ...]:
