@@ -290,7 +290,9 @@ def test_what_occurs_is_tried_too(tmp_path):
         ((torch.rand(40, 1, 8, 8), torch.arange(40) % 2), {}, "data: expected at least 80"),
         ((torch.rand(90, 1, 8, 8), torch.zeros(90).long()), {}, "of 2 classes, got 90 of 1"),
         ((torch.rand(90, 1, 8, 8), (torch.arange(90) > 86).long()), {}, "8 pictures of each class"),
+        ((torch.rand(90, 1, 8, 8), torch.arange(90)), {}, "0, 1, 2, 3, 4 and 85 others"),
         ((torch.rand(90, 1, 8, 8), torch.arange(90) % 2), {"preset": "paper"}, "preset: expected"),
+        ((torch.rand(90, 1, 8, 8), torch.arange(90) % 2), {"fill": 3.0}, "fill: expected"),
     ],
 )
 def test_bad_input_is_refused_by_name(data, change, message):

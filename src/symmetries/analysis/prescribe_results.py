@@ -8,6 +8,7 @@ from torch import Tensor
 from symmetries._validation.checks import invalid
 from symmetries.analysis.augmentation_laws import MOVES, STILL, UNITS, code_for, draw, fixed, moved
 from symmetries.analysis.classifiers import Classifier
+from symmetries.analysis.inputs import COPIES, share_of_copies
 from symmetries.analysis.label_conflicts import FURTHEST
 from symmetries.analysis.pictures import example_indices, example_labels, for_display, to_bytes
 from symmetries.analysis.prescribe_trials import REPEATS, Task, points
@@ -19,7 +20,6 @@ from symmetries.results import Estimate, ModelCurve, PrescribedMove, PrescribeRe
 from symmetries.results.pictures import EdgePictures
 
 EXAMPLES = 6
-COPIES = 0.01  # share of pictures that may be copies
 SKILL = 0.1  # of the way from guessing to always right
 LOOKED_AT = 512  # pictures of a model's curve
 ENDS = {"rotation": 180.0, "shift": 0.15, "zoom": 1.5, "light": 0.4}  # of a model's curve
@@ -73,7 +73,7 @@ def cautions(
 ) -> list[str]:
     """What a reader must know first."""
     found = []
-    copies = 1 - len({x.numpy().tobytes() for x in task.images.images}) / len(task.labels)
+    copies = share_of_copies(task.images)
     if copies > COPIES:
         text = f"{100 * copies:.0f} % of the pictures are copies of others: networks have seen "
         found.append(text + "held-out pictures in training, and gains are too small; remove copies")
