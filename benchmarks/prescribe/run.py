@@ -140,7 +140,7 @@ def main() -> None:
     parser.add_argument("--spread", type=float, nargs="+", default=[0.0, 180.0, 45.0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--budget", type=float, default=360000.0, help="seconds")
-    parser.add_argument("--needed", type=float, default=60.0, help="seconds that a row may take")
+    parser.add_argument("--needed", type=float, default=25.0, help="seconds that a row may take")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--network", default="resnet")

@@ -159,7 +159,7 @@ def _erased(x: Tensor, squares: Tensor, fill: float) -> Tensor:
         middle = (torch.arange(length, device=x.device) + 0.5) / length
         inside.append((middle >= first[:, None]) & (middle < (first + share)[:, None]))
     square = inside[0][:, None, :, None] & inside[1][:, None, None, :]
-    return torch.where(square, fill, x)
+    return x.masked_fill(square, fill)
 
 
 def code_for(library: str, laws: dict[str, Law], fill: float | None, size: tuple[int, int]) -> str:

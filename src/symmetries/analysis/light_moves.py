@@ -58,19 +58,10 @@ def relit(x: Tensor, kind: Tensor, amount: Tensor) -> Tensor:
 
 
 def blurred(x: Tensor) -> Tensor:
-    """Pictures smoothed by 3 x 3 pixels, but for their borders."""
-    filters = torch.ones(3, 3, device=x.device, dtype=x.dtype)
-    filters[1, 1] = 5.0
-    filters = (filters / 13).expand(x.shape[1], 1, 3, 3)
-    inside = F.conv2d(x, filters, groups=x.shape[1])
-    return torch.cat(
-        (
-            x[..., :1, :],
-            torch.cat((x[..., 1:-1, :1], inside, x[..., 1:-1, -1:]), -1),
-            x[..., -1:, :],
-        ),
-        -2,
-    )
+    """Pictures smoothed by 3 x 3 pixels, the middle one five times, but for their borders."""
+    inside = (9 * F.avg_pool2d(x, 3, 1) + 4 * x[..., 1:-1, 1:-1]) / 13
+    rows = torch.cat((x[..., 1:-1, :1], inside, x[..., 1:-1, -1:]), -1)
+    return torch.cat((x[..., :1, :], rows, x[..., -1:, :]), -2)
 
 
 def equalized(x: Tensor) -> Tensor:

@@ -90,7 +90,7 @@ def try_policies(
         scores = task.scores([list(laws) for laws in fresh], [0], None, text)[:, :, 0]
         for (laws, one), found in zip(fresh.items(), scores, strict=True):
             seen[laws] = (found, one)
-            if one:
+            if one := Law(**one).moves():
                 gain = points(found[:, 0] - none()[:, 0])
                 tried.append(TriedPolicy.model_validate({"amounts": one, "gain": gain}))
 
@@ -106,7 +106,8 @@ def try_policies(
     helpful = [more for more in added if value({**base, **more}) > value(base)]
     together = {name: amount for more in helpful for name, amount in more.items()}
     compare([{**base, **together}], "together")
-    return tried, max((one for _, one in seen.values()), key=value)
+    best = max((one for _, one in seen.values()), key=value)
+    return tried, Law(**best).moves()
 
 
 def confirm(task: Task, chosen: Amounts) -> Tensor:

@@ -32,13 +32,14 @@ from symmetries.results import PrescribeResult, SymmetryResult
 from symmetries.training.step import mix
 
 BASES: tuple[Amounts, ...] = (
-    {"shift": 0.1},
-    {"rotation": 10.0, "shift": 0.05, "zoom": 1.1},
-    {"rotation": 20.0, "shift": 0.1, "zoom": 1.2},
-    {"rotation": 30.0, "shift": 0.15, "zoom": 1.4},
-    {"rotation": 180.0, "shift": 0.1, "zoom": 1.2},
+    {"mix": 1.0},
+    {"shift": 0.1, "mix": 1.0},
+    {"rotation": 10.0, "shift": 0.05, "zoom": 1.1, "mix": 1.0},
+    {"rotation": 20.0, "shift": 0.1, "zoom": 1.2, "mix": 1.0},
+    {"rotation": 30.0, "shift": 0.15, "zoom": 1.4, "mix": 1.0},
+    {"rotation": 180.0, "shift": 0.1, "zoom": 1.2, "mix": 1.0},
 )
-ADDED: tuple[Amounts, ...] = ({"flip_x": 0.5}, {"erase": 0.25}, {"mix": 1.0})
+ADDED: tuple[Amounts, ...] = ({"flip_x": 0.5}, {"erase": 0.25}, {"mix": 0.0})
 FEWEST = 80  # pictures
 EACH = 8  # of a class
 
@@ -186,4 +187,4 @@ def occurring(discovered: str | Path | SymmetryResult | None) -> tuple[Amounts, 
             found["shift"] = max(found.get("shift", 0.0), min(0.5, half / side))
         elif part.name == "zoom":
             found["zoom"] = math.sqrt(max(part.width90, 1.0))
-    return (found,) if found else ()
+    return ({**found, "mix": 1.0},) if found else ()

@@ -1,6 +1,7 @@
 """Small networks trained with and without an augmentation: what it brings on held-out pictures."""
 
 import math
+import traceback
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -152,6 +153,7 @@ def _side_by_side(trials: list[Trial]) -> list[torch.nn.Module]:
         try:
             step = _captured(training, stream)
         except RuntimeError as error:
+            traceback.print_exc()
             warnings.warn(f"a step is not a CUDA graph: {error}", RuntimeWarning, stacklevel=2)
             step = training.step
         running.append((training, stream, step))
