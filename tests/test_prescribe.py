@@ -9,22 +9,25 @@ from torch import nn
 
 import symmetries
 from symmetries.analysis import prescribing, quick_networks
+from symmetries.analysis.augmentation_code import code_for
 from symmetries.analysis.augmentation_laws import (
+    MIXED,
     MOVES,
+    SHEAR,
     Augmentation,
     Law,
-    code_for,
     draw,
     fixed,
     moved,
 )
+from symmetries.analysis.light_moves import KINDS, relit
 from symmetries.analysis.label_conflicts import find_conflicts, limits_of
 from symmetries.analysis.prescribe_trials import points
 from symmetries.analysis.quick_networks import SIZES, Size, unmoved_networks
 from symmetries.data import ImageSet
 from symmetries.results import PrescribeResult
 
-LAW = Law(rotation=40, shift=0.1, zoom=1.3, flip_x=0.5, light=0.3, erase=0.2)
+LAW = Law(rotation=40, shift=0.1, zoom=1.3, flip_x=0.5, light=0.3, erase=0.2, mix=0.5)
 TINY = Size(200, 48, 2)
 
 
@@ -59,6 +62,7 @@ def test_arrows_meet_at_a_quarter_turn():
     assert abs(pairs["0", "180"] - 180) <= 15
     for name in data.class_names:
         limits = limits_of(found, name)
+        assert limits["mix"] * SHEAR <= math.tan(math.radians(limits["rotation"])) + 1e-6
         assert 20 <= limits["rotation"] <= 45  # never into the next class
     mirrored = {(c.first, c.second) for c in found if c.name == "flip_x"}
     assert mirrored == {("0", "180")}
@@ -129,7 +133,8 @@ def test_laws_keep_to_their_ranges_and_to_the_limits_of_classes():
     laws = [LAW, LAW.within({"rotation": 5.0, "flip_x": 0.0})]
     classes = torch.arange(4000) % 2
     rows = draw(laws, classes, torch.Generator().manual_seed(0))
-    angle, across, up, size, flip, bright, contrast, side, left, top = rows.unbind(-1)
+    angle, across, up, size, flip, bright, contrast, side, left, top, *rest = rows.unbind(-1)
+    shear_x, shear_y, kind, amount = rest
     for own, most in ((0, 40), (1, 5)):
         assert math.degrees(float(angle[classes == own].abs().max())) == pytest.approx(
             most, rel=0.02
@@ -144,6 +149,11 @@ def test_laws_keep_to_their_ranges_and_to_the_limits_of_classes():
     assert 0.4 < float((side > 0).float().mean()) < 0.6
     assert float(side.square().max()) == pytest.approx(0.2, abs=0.01)
     assert float((left + side).max()) <= 1 >= float((top + side).max())
+    sheared = (shear_x != 0).float() + (shear_y != 0).float()
+    assert float((sheared + (kind >= 0).float()).max()) == 1  # one of them at most
+    assert float(shear_x.abs().max()) == pytest.approx(0.5 * SHEAR, rel=0.02)
+    assert float((kind >= 0).float().mean()) == pytest.approx((len(MIXED) - 3) / len(MIXED), abs=0.03)
+    assert float(amount.abs().max()) <= 0.5
 
 
 def test_moves_are_those_of_the_library():
@@ -219,7 +229,7 @@ def test_kornia_moves_as_we_do_by_its_own_parameters():
 def test_kornia_lights_and_erases_as_we_do_by_its_own_parameters():
     pytest.importorskip("kornia")
     torch.manual_seed(0)
-    light, erase = executed("kornia", fill=0.25)["others"][2:]
+    light, _, erase = executed("kornia", fill=0.25)["others"][2:]
     x = picture().repeat(16, 1, 1, 1)
     found, drawn = light(x), light._params
     factors = {0: ("brightness_factor", 5), 1: ("contrast_factor", 6)}
@@ -237,6 +247,27 @@ def test_kornia_lights_and_erases_as_we_do_by_its_own_parameters():
         rows[chosen, place] = drawn[name].float()[chosen] / 24
     assert 0 < int(chosen.sum()) < 16
     torch.testing.assert_close(found, moved(x, rows, 0.25), atol=1e-5, rtol=0)
+
+
+def test_kornia_changes_light_as_we_do():
+    kornia = pytest.importorskip("kornia")
+    x = (255 * picture().repeat(4, 1, 1, 1)).round() / 255
+    for amount in (-0.6, 0.4):
+        theirs = {
+            "brightness": kornia.enhance.adjust_brightness_accumulative(x, 1 + amount),
+            "contrast": kornia.enhance.adjust_contrast_with_mean_subtraction(x, 1 + amount),
+            "saturation": kornia.enhance.adjust_saturation_with_gray_subtraction(x, 1 + amount),
+            "sharpness": kornia.enhance.sharpness(x, 1 + amount),
+            "solarize": kornia.enhance.solarize(x, 1 - abs(amount)),
+            "equalize": kornia.enhance.equalize(x),
+        }
+        for name, expected in theirs.items():
+            kind, size = torch.full((4,), float(KINDS.index(name))), torch.full((4,), amount)
+            torch.testing.assert_close(relit(x, kind, size), expected, atol=6e-3, rtol=0, msg=name)
+    stretched = relit(0.2 + x / 2, torch.full((4,), float(KINDS.index("autocontrast"))), size)
+    assert (float(stretched.min()), float(stretched.max())) == (0.0, 1.0)
+    few = relit(x, torch.full((4,), float(KINDS.index("posterize"))), torch.ones(4))
+    assert len(few.unique()) == 4  # two bits
 
 
 def test_torchvision_moves_as_we_do_by_its_own_parameters():

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from symmetries._validation.checks import invalid
-from symmetries.analysis.augmentation_laws import MOVES, STILL, UNITS, code_for, draw, fixed, moved
+from symmetries.analysis.augmentation_code import code_for
+from symmetries.analysis.augmentation_laws import MOVES, STILL, UNITS, draw, fixed, moved
 from symmetries.analysis.classifiers import Classifier
 from symmetries.analysis.inputs import COPIES, share_of_copies
 from symmetries.analysis.label_conflicts import FURTHEST
