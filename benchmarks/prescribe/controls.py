@@ -1,8 +1,8 @@
-"""What labels forbid: sixes and nines, arrows, b d p q, and how far ``prescribe`` turns and mirrors them.
+"""What labels forbid: sixes and nines, arrows, b d p q, and how far ``prescribe`` moves them.
 
-``python -m benchmarks.prescribe.controls --folder DATA --out FILE`` draws pictures of classes that a
-turn or a mirror makes into each other, and asks for an augmentation. It is wrong if pictures of two
-classes can meet by it: if turns of both together reach from one to the other, or if either is
+``python -m benchmarks.prescribe.controls --folder DATA --out FILE`` draws pictures of classes that
+a turn or a mirror makes into each other, and asks for an augmentation. It is wrong if pictures of
+two classes can meet by it: if turns of both together reach from one to the other, or if either is
 mirrored where they are mirror images.
 """
 
@@ -24,10 +24,12 @@ from symmetries.data import ImageSet, load
 # Classes, the turn in degrees by which they become each other, and pairs of mirror images.
 TURNS: dict[str, dict[tuple[str, str], float]] = {
     "sixes and nines": {("6", "9"): 180.0},
-    "arrows": {(a, b): t for a, b, t in (("0", "90", 90.0), ("90", "180", 90.0), ("180", "270", 90.0),
-               ("0", "270", 90.0), ("0", "180", 180.0), ("90", "270", 180.0))},
+    "arrows": {
+        **dict.fromkeys((("0", "90"), ("90", "180"), ("180", "270"), ("0", "270")), 90.0),
+        **dict.fromkeys((("0", "180"), ("90", "270")), 180.0),
+    },
     "b d p q": {("b", "q"): 180.0, ("d", "p"): 180.0},
-}  # fmt: skip
+}
 MIRRORS = {"sixes and nines": [], "arrows": [("0", "180")], "b d p q": [("b", "d"), ("p", "q")]}
 
 

@@ -4,9 +4,9 @@
 sets, asks ``symmetries.prescribe`` for an augmentation and its gain, trains a residual network
 without and with it, with the best policy of a fixed grid (chosen on a fifth of the pictures, then
 trained on all) and with TrivialAugmentWide, and measures all on the test set. Pictures of planted
-variants are turned, labelled and test pictures alike. Each row is a line of FILE, written when it is
-done; no row begins that cannot end within ``--budget`` seconds. ``--development`` measures on other
-pictures of the training set.
+variants are turned, labelled and test pictures alike. Each row is a line of FILE, written when it
+is done; no row begins that cannot end within ``--budget`` seconds. ``--development`` measures on
+other pictures of the training set.
 """
 
 import argparse
@@ -35,7 +35,7 @@ GRID = (
     Law(rotation=15, shift=0.1, flip_x=0.5),
 )
 DATA = ("mnist", "fashion-mnist", "cifar10")
-FOUND_OUT = 1000  # pictures of a chunk that TrivialAugmentWide moves at once
+CHUNK = 1000  # pictures that TrivialAugmentWide moves at once
 
 
 def planted(x: Tensor, spread: float, fill: float | None, seed: int) -> Tensor:
@@ -54,7 +54,9 @@ def with_trivial(x: Tensor, y: Tensor, classes: int, size: Size, seed: int) -> T
     generator = torch.Generator().manual_seed(mix(seed, 81) % 2**31)
     rows = order(len(x), size, generator)
     flat = rows.flatten()
-    made = torch.cat([trivial_augment(x[part.to(x.device)], generator) for part in flat.split(FOUND_OUT)])
+    made = torch.cat(
+        [trivial_augment(x[part.to(x.device)], generator) for part in flat.split(CHUNK)]
+    )
     every = torch.arange(len(flat)).view_as(rows)
     return Trial(made, y[flat], [Law()] * classes, 0.0, size, seed, every)
 

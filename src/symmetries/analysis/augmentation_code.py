@@ -56,8 +56,6 @@ def _torchvision(law: Law, fill: float | None, size: tuple[int, int]) -> Code:
         share = law.shift / 3 if fill is None else law.shift  # of a picture padded by its sides
         how = f"{law.rotation:.6g}, translate=({share:.6g}, {share:.6g}), {how}"
         parts.append(_affine_of_torchvision(how, fill, size))
-    if law.light:
-        parts.append(f"v2.ColorJitter({_factors(law)}, {_factors(law)})")
     if law.mix:
         parts.append(_one_of_torchvision(law, fill, size))
     if law.erase:
@@ -78,9 +76,6 @@ def _albumentations(law: Law, fill: float | None, size: tuple[int, int]) -> Code
             f"translate_percent={{'x': {shift}, 'y': {shift}}}, "
             f"border_mode={border}, fill={_number(fill or 0.0)}, p=1.0)"
         )
-    if law.light:
-        both = f"brightness={_factors(law)}, contrast={_factors(law)}"
-        parts.append(f"A.ColorJitter({both}, saturation=(1, 1), hue=(0, 0), p=1.0)")
     if law.mix:
         parts.append(_one_of_albumentations(law, fill))
     if law.erase:
@@ -101,8 +96,6 @@ def _kornia(law: Law, fill: float | None, size: tuple[int, int]) -> Code:
         if fill:
             one = f"OnBackground({one}, {fill:.6g})"
         parts.append(one)
-    if law.light:
-        parts.append(f"K.ColorJitter({_factors(law)}, {_factors(law)}, p=1.0)")
     if law.mix:
         parts.append(_one_of_kornia(law, fill))
     if law.erase:
@@ -204,11 +197,6 @@ _SHIFTED = '''class OnBackground(nn.Module):
     def forward(self, x):
         return self.transform(x - self.fill) + self.fill
 '''
-
-
-def _factors(law: Law) -> str:
-    """The range of factors of brightness and contrast."""
-    return f"({1 - law.light:.6g}, {1 + law.light:.6g})"
 
 
 def _number(value: float | None) -> str:

@@ -1,8 +1,9 @@
 """Laws of augmentation that every library has: motions, mirror images, light, and erasing.
 
-A picture is mirrored with probability 1/2, zoomed and turned about its middle, and shifted, in this
-order and with one resampling, as ``RandomAffine`` of torchvision does. Then its brightness and its
-contrast are multiplied, in this order, and half of the pictures lose a square.
+A picture is mirrored with probability 1/2, perhaps sheared, zoomed and turned about its middle, and
+shifted, in this order and with one resampling, as ``RandomAffine`` of torchvision does. Then its
+light may change, and half of the pictures lose a square. Shears and changes of light are those of
+TrivialAugmentWide (Müller and Hutter, 2021): one of ten, or none, is drawn for each picture.
 """
 
 import math
@@ -11,23 +12,21 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from symmetries.analysis.light_moves import KINDS, grey, relit
+from symmetries.analysis.light_moves import KINDS, relit
 from symmetries.ops.affine_inverse import affine_inverse
 from symmetries.ops.warp import Padding, warp
 
-MOVES = ("rotation", "shift", "zoom", "flip_x", "light", "erase", "mix")
-PARAMETERS = 14  # of one picture: see draw
+MOVES = ("rotation", "shift", "zoom", "flip_x", "erase", "mix")
+PARAMETERS = 12  # of one picture: see draw
 SMALLEST = 0.02  # share of a picture that is erased
-MIXED = ("nothing", "shear_x", "shear_y", *KINDS)
-SHEAR = 1.0
-ALL = ("shear_x", "shear_y", *KINDS)
+MIXED = ("nothing", "shear_x", "shear_y", *KINDS)  # one of these is drawn for each picture
+SHEAR = 1.0  # at full strength
 MOTIONS = {"rotation", "shift", "zoom"}
 UNITS = {
     "rotation": "degrees",
     "shift": "share of the side",
     "zoom": "factor",
     "flip_x": "probability",
-    "light": "share",
     "erase": "share of the picture",
     "mix": "strength",
 }
@@ -43,8 +42,8 @@ class Law:
         shift: share of the width and of the height, to either side.
         zoom: factor f; sizes are uniform between 1 / f and f.
         flip_x: 0.5 mirrors half of the pictures, 0 none.
-        light: brightness and contrast are multiplied by between 1 - light and 1 + light.
         erase: largest share of a picture that is erased, from half of the pictures.
+        mix: strength of one shear or change of light for each picture, from 0 to 1.
 
     Example:
         >>> Law(rotation=10).moves()
@@ -55,7 +54,6 @@ class Law:
     shift: float = 0.0
     zoom: float = 1.0
     flip_x: float = 0.0
-    light: float = 0.0
     erase: float = 0.0
     mix: float = 0.0
 
@@ -70,10 +68,11 @@ class Law:
 
 
 def draw(laws: list[Law], classes: Tensor, generator: torch.Generator) -> Tensor:
-    """Parameters (N, 10) of moves.
+    """Parameters (N, 12) of moves.
 
-    Radians, shifts as shares of the sides, size, mirrored or not, factors of brightness and of
-    contrast, and the side of an erased square with its left and upper edge, as shares.
+    Radians, shifts as shares of the sides, size, mirrored or not, shears along x and y, the kind
+    and the amount of a change of light, and the side of an erased square with its left and upper
+    edge, as shares.
 
     Args:
         laws: one for each class.
@@ -81,74 +80,58 @@ def draw(laws: list[Law], classes: Tensor, generator: torch.Generator) -> Tensor
         generator: on the CPU.
     """
     ends = torch.tensor([[getattr(law, name) for name in MOVES] for law in laws])
-    turn, shift, zoom, flip, light, erase, strength = ends[classes.cpu()].unbind(-1)
-    unit = torch.rand(len(classes), 13, generator=generator)
+    turn, shift, zoom, flip, erase, strength = ends[classes.cpu()].unbind(-1)
+    unit = torch.rand(len(classes), 11, generator=generator)
     both = 2 * unit - 1
     size = 1 / zoom + unit[:, 3] * (zoom - 1 / zoom)
     motion = (both[:, 0] * torch.deg2rad(turn), both[:, 1] * shift, both[:, 2] * shift, size)
     flips = (unit[:, 4] < flip).float()
+    one, amount = (unit[:, 5] * len(MIXED)).floor(), both[:, 6] * strength
+    shears = [torch.where(one == MIXED.index(n), SHEAR * amount, 0.0) for n in MIXED[1:3]]
+    kind = torch.where(strength > 0, (one - 3).clamp_min(-1), -1.0)
     share = SMALLEST + unit[:, 7] * (erase - SMALLEST)
     side = torch.where((erase > 0) & (unit[:, 10] < 0.5), share.clamp_min(0).sqrt(), 0.0)
-    lit = (1 + both[:, 5] * light, 1 + both[:, 6] * light)
     place = (unit[:, 8] * (1 - side), unit[:, 9] * (1 - side))
-    one = torch.where(strength > 0, (unit[:, 11] * len(MIXED)).long(), 0)
-    names = torch.tensor([(-1 if n == "nothing" else ALL.index(n)) for n in MIXED])
-    one = torch.where(strength > 0, names[one], -1)
-    amount = both[:, 12] * strength
-    shears = [torch.where(one == k, SHEAR * amount, 0.0) for k in (0, 1)]
-    return torch.stack((*motion, flips, *lit, side, *place, *shears, (one - 2).float(), amount), -1)
+    return torch.stack((*motion, flips, *shears, kind, amount, side, *place), -1)
 
 
 def fixed(name: str, amount: float, count: int = 1) -> Tensor:
-    """Parameters (count, 10) of one move by a given amount, in the units of a :class:`Law`.
+    """Parameters (count, 12) of one move by a given amount, in the units of a :class:`Law`.
 
-    Light is brightness alone, and what is erased is a square in the middle.
+    "light" is brightness, "mix" a shear along x, and what is erased is a square in the middle.
     """
     row = torch.zeros(count, PARAMETERS)
-    row[:, [3, 5, 6]], row[:, 12] = 1.0, -1.0
+    row[:, 3], row[:, 7] = 1.0, -1.0
     if name == "flip_x":
         row[:, 4] = float(amount > 0)
     elif name == "light":
-        row[:, 5] = 1 + amount
+        row[:, 7], row[:, 8] = float(KINDS.index("brightness")), amount
     elif name == "erase":
         side = math.sqrt(amount)
-        row[:, 7], row[:, 8:] = side, (1 - side) / 2
+        row[:, 9], row[:, 10:] = side, (1 - side) / 2
     else:
-        place = {"rotation": 0, "shift": 1, "zoom": 3, "mix": 10}[name]
+        place = {"rotation": 0, "shift": 1, "zoom": 3, "mix": 5}[name]
         row[:, place] = math.radians(amount) if name == "rotation" else amount
     return row
 
 
 def moved(x: Tensor, parameters: Tensor, fill: float | None) -> Tensor:
-    """Pictures (N, C, H, W) moved by parameters (N, 10); without a fill reflected at their edges.
+    """Pictures (N, C, H, W) moved by parameters (N, 12); without a fill reflected at their edges.
 
     Squares that are erased have the value of the background, or 0.
     """
     height, width = x.shape[-2:]
     side = max(height, width)
-    turn, across, up, size, flip, bright, contrast = parameters[:, :7].to(x).unbind(-1)
+    turn, across, up, size, flip, shear_x, shear_y = parameters[:, :7].to(x).unbind(-1)
     c, s, mirror = size * torch.cos(turn), size * torch.sin(turn), 1 - 2 * flip
     zero, one = torch.zeros_like(c), torch.ones_like(c)
-    shear_x, shear_y = parameters[:, 10:12].to(x).unbind(-1)
     first = ((c - s * shear_y) * mirror, c * shear_x - s, 2 * across * width / side)
     rows = (*first, (s + c * shear_y) * mirror, s * shear_x + c, 2 * up * height / side)
     matrix = torch.stack((*rows, zero, zero, one), -1).unflatten(-1, (3, 3))
     padding: Padding = "reflect" if fill is None else "constant"
     y = warp(x, affine_inverse(matrix)[:, :2], padding=padding, fill=fill or 0.0)
-    y = relit(_lit(y, bright, contrast), *parameters[:, 12:].to(x).unbind(-1))
-    return _erased(y, parameters[:, 7:10].to(x), fill or 0.0)
-
-
-def _lit(x: Tensor, bright: Tensor, contrast: Tensor) -> Tensor:
-    """Pictures with brightness and contrast multiplied by factors (N,), within [0, 1].
-
-    Contrast is about the mean of the grey picture, as in torchvision.
-    """
-    factors = torch.stack((bright, contrast), -1)
-    y = (x * bright[:, None, None, None]).clamp(0, 1)
-    middle = grey(y).mean((2, 3), keepdim=True)
-    y = (middle + contrast[:, None, None, None] * (y - middle)).clamp(0, 1)
-    return torch.where((factors == 1).all(1)[:, None, None, None], x, y)
+    y = relit(y, *parameters[:, 7:9].to(x).unbind(-1))
+    return _erased(y, parameters[:, 9:].to(x), fill or 0.0)
 
 
 def _erased(x: Tensor, squares: Tensor, fill: float) -> Tensor:

@@ -27,7 +27,6 @@ FURTHEST = {
     "shift": 0.15,
     "zoom": 1.4,
     "flip_x": 0.5,
-    "light": 0.4,
     "erase": 0.25,
     "mix": 1.0,
 }
@@ -96,9 +95,8 @@ def limits_of(conflicts: tuple[Conflict, ...], name: str) -> dict[str, float]:
     limits = dict(FURTHEST)
     for one in conflicts:
         if name in (one.first, one.second):
-            limits[one.name] = min(limits[one.name], one.limit)
-            if one.name == "light":
-                limits["mix"] = 0.0
+            name = "mix" if one.name == "light" else one.name
+            limits[name] = min(limits[name], 0.0 if one.name == "light" else one.limit)
     # A shear turns no line further than labels allow turns.
     slope = math.tan(math.radians(min(45.0, limits["rotation"])))
     limits["mix"] = min(limits["mix"], slope / SHEAR)

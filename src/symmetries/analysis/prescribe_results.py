@@ -69,9 +69,7 @@ def describe(
     return result.attach(edges(task, chosen))
 
 
-def cautions(
-    task: Task, chosen: dict[str, float], gain: Estimate, accuracy: float
-) -> list[str]:
+def cautions(task: Task, chosen: dict[str, float], gain: Estimate, accuracy: float) -> list[str]:
     """What a reader must know first."""
     found = []
     copies = share_of_copies(task.images)
@@ -102,7 +100,7 @@ def edges(task: Task, chosen: dict[str, float]) -> EdgePictures:
         ends = []
         for sign in (-1, 1):
             each = [1 / a if name == "zoom" and sign < 0 else a for a in far]
-            each = [sign * a if name in ("rotation", "shift", "light") else a for a in each]
+            each = [sign * a if name in ("rotation", "shift", "mix") else a for a in each]
             each = [STILL[name] if name in ("flip_x", "erase") and sign < 0 else a for a in each]
             moves = torch.cat([fixed(name, amount) for amount in each])
             ends.append(moved(x, moves, task.fill))
@@ -132,7 +130,7 @@ def model_curves(task: Task, loaded: Loaded, chosen: dict[str, float]) -> tuple[
         return float((logits.argmax(1).cpu() == own).double().mean())
 
     found = []
-    for name in MOVES:
+    for name in (*MOVES[:-1], "light"):
         ends = ENDS.get(name, 0.5)
         steps = [ends * k / 4 for k in range(-4, 5)]
         if name in ("flip_x", "erase"):

@@ -59,9 +59,9 @@ def prescribe(
     """Find out how to augment labelled pictures: with which moves, how far, for which class.
 
     Labels limit each class: where a move makes it look like another class, both may go half as
-    far. Small networks are trained with a few motions from gentle to wide, then with mirror images,
-    erased squares and other light on top of the best, and compared on held-out folds; the gain that
-    is reported comes from other folds than those that chose.
+    far. Small networks are trained with motions from none to wide, beside one shear or change of
+    light for each picture, then with mirror images and erased squares on top of the best, and
+    compared on held-out folds; the gain that is reported comes from other folds.
 
     Args:
         data: labelled images: a name, a file, a folder, or data in memory.
