@@ -32,7 +32,7 @@ FURTHEST = {
 }
 MUTUAL = 0.3  # share of both classes that looks like the other
 MARGIN = 0.8  # of half of the way
-NEARLY = 0.9  # of the largest share: classes meet in the middle of the first moves that reach it
+NEARLY = 0.9  # of the largest share: classes meet in the middle of the moves that reach it
 
 
 def find_conflicts(
@@ -83,11 +83,16 @@ def _conflict(name: str, first: str, second: str, size: float, share: float) -> 
 
 
 def _meeting(shares: Tensor, sizes: tuple[float, ...]) -> float:
-    """The middle of the first run of sizes at which nearly the largest share (S,) is reached."""
-    reached = (shares >= NEARLY * shares.max()).tolist()
-    first = reached.index(True)
-    last = next((i for i in range(first, len(reached)) if not reached[i]), len(reached)) - 1
-    return (sizes[first] + sizes[last]) / 2
+    """Where two classes meet first: the middle of the highest shares (S,) of the first run of sizes.
+
+    Networks may be surer of a later meeting, which is none for classes that have met before.
+    """
+    met = (shares >= MUTUAL).tolist()
+    first = met.index(True)
+    last = next((i for i in range(first, len(met)) if not met[i]), len(met))
+    run = shares[first:last]
+    reached = torch.nonzero(run >= NEARLY * run.max()).flatten() + first
+    return (sizes[int(reached[0])] + sizes[int(reached[-1])]) / 2
 
 
 def limits_of(conflicts: tuple[Conflict, ...], name: str) -> dict[str, float]:
@@ -95,8 +100,10 @@ def limits_of(conflicts: tuple[Conflict, ...], name: str) -> dict[str, float]:
     limits = dict(FURTHEST)
     for one in conflicts:
         if name in (one.first, one.second):
-            name = "mix" if one.name == "light" else one.name
-            limits[name] = min(limits[name], 0.0 if one.name == "light" else one.limit)
+            if one.name == "light":
+                limits["mix"] = 0.0
+            else:
+                limits[one.name] = min(limits[one.name], one.limit)
     # A shear turns no line further than labels allow turns.
     slope = math.tan(math.radians(min(45.0, limits["rotation"])))
     limits["mix"] = min(limits["mix"], slope / SHEAR)

@@ -86,10 +86,11 @@ class _Training:
         self.rates = torch.tensor(one_cycle(size.steps), device=x.device)
         self.at = torch.zeros(1, dtype=torch.int64, device=x.device)
         with seeded(mix(trial.seed, 82) % 2**31):
-            self.net = named_network(size.network, tuple(x.shape[1:]), len(trial.laws))
+            shape = (x.shape[1], x.shape[2], x.shape[3])
+            self.net = named_network(size.network, shape, len(trial.laws))
         self.net.to(x.device).train()
         if x.is_cuda:
-            self.net.to(memory_format=torch.channels_last)
+            self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.rate = torch.zeros((), device=x.device)
         self.optimiser = torch.optim.AdamW(
             self.net.parameters(), self.rate, weight_decay=0.05, fused=True, capturable=x.is_cuda
