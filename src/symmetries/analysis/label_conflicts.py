@@ -83,7 +83,7 @@ def _conflict(name: str, first: str, second: str, size: float, share: float) -> 
 
 
 def _meeting(shares: Tensor, sizes: tuple[float, ...]) -> float:
-    """Where two classes meet first: the middle of the highest shares (S,) of the first run of sizes.
+    """Where two classes meet first: the middle of the highest shares (S,) of the first run.
 
     Networks may be surer of a later meeting, which is none for classes that have met before.
     """
