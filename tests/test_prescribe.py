@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import symmetries
-from symmetries.analysis import prescribing, quick_networks
+from symmetries.analysis import label_conflicts, prescribing
 from symmetries.analysis.augmentation_code import code_for
 from symmetries.analysis.augmentation_laws import (
     MIXED,
@@ -23,9 +23,9 @@ from symmetries.analysis.augmentation_laws import (
 from symmetries.analysis.label_conflicts import find_conflicts, limits_of
 from symmetries.analysis.light_moves import KINDS, relit
 from symmetries.analysis.prescribe_trials import points
-from symmetries.analysis.quick_networks import SIZES, Size, unmoved_networks
+from symmetries.analysis.quick_networks import SIZES, Size, Trial, train, unmoved_networks
 from symmetries.data import ImageSet
-from symmetries.results import PrescribeResult
+from symmetries.results import Conflict, PrescribeResult
 
 LAW = Law(rotation=40, shift=0.1, zoom=1.3, flip_x=0.5, erase=0.2, mix=0.5)
 TINY = Size(200, 48, 2)
@@ -324,8 +324,41 @@ def test_bad_input_is_refused_by_name(data, change, message):
 def test_networks_see_the_same_pictures_whatever_the_law():
     x, y = torch.rand(40, 1, 12, 12), torch.arange(40) % 2
     size = Size(2, 8, 2)
-    one, two = (
-        quick_networks.train(x, y, 2, [law] * 2, 0.0, size, 3) for law in (Law(), Law(shift=1e-9))
-    )
+    laws = ([Law()] * 2, [Law(shift=1e-9)] * 2)
+    one, two = train([Trial(x, y, law, 0.0, size, 3) for law in laws])
     for a, b in zip(one.parameters(), two.parameters(), strict=True):
         torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-3)
+
+
+def test_copies_and_networks_that_guess_bring_warnings(monkeypatch):
+    monkeypatch.setitem(SIZES, "quick", Size(6, 16, 2))
+    monkeypatch.setattr(prescribing, "BASES", ({"shift": 0.1},))
+    generator = torch.Generator().manual_seed(0)
+    x = torch.rand(96, 1, 8, 8, generator=generator)
+    labels = torch.randint(2, (96,), generator=generator)
+    with pytest.warns(RuntimeWarning, match="guessing on"):
+        symmetries.prescribe((x, labels), preset="quick", device="cpu", progress=False)
+    copies = x[:48].repeat(2, 1, 1, 1), labels[:48].repeat(2)
+    with pytest.warns(RuntimeWarning, match="50 % of the pictures are copies"):
+        symmetries.prescribe(copies, preset="quick", device="cpu", progress=False)
+
+
+def test_classes_meet_where_they_meet_first():
+    sizes = (15.0, 30.0, 45.0, 60.0, 75.0)
+    assert label_conflicts._meeting(torch.tensor([0.0, 0.4, 0.5, 0.1, 1.0]), sizes) == 45.0
+    assert label_conflicts._meeting(torch.tensor([0.0, 0.9, 1.0, 0.9, 0.2]), sizes) == 45.0
+    assert label_conflicts._meeting(torch.tensor([0.0, 0.0, 0.0, 0.4, 1.0]), sizes) == 75.0
+
+
+def test_classes_that_light_makes_alike_keep_their_other_limits():
+    light = {
+        "name": "light",
+        "first": "a",
+        "second": "b",
+        "amount": 0.4,
+        "share": 1.0,
+        "limit": 0.1,
+    }
+    turn = {**light, "name": "rotation", "amount": 50.0, "limit": 20.0}
+    limits = limits_of(tuple(map(Conflict.model_validate, (light, turn))), "a")
+    assert (limits["mix"], limits["rotation"]) == (0.0, 20.0)
