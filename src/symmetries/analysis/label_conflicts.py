@@ -104,9 +104,9 @@ def limits_of(conflicts: tuple[Conflict, ...], name: str) -> dict[str, float]:
                 limits["mix"] = 0.0
             else:
                 limits[one.name] = min(limits[one.name], one.limit)
-    # A shear turns no line further than labels allow turns.
-    slope = math.tan(math.radians(min(45.0, limits["rotation"])))
-    limits["mix"] = min(limits["mix"], slope / SHEAR)
+    if limits["rotation"] < 45:  # a shear turns no line further than labels allow turns
+        slope = math.tan(math.radians(limits["rotation"]))
+        limits["mix"] = min(limits["mix"], slope / SHEAR)
     return limits
 
 
