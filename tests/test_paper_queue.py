@@ -62,7 +62,9 @@ def test_results_come_back_with_their_commands(queue, monkeypatch):
     jobs = (queue.job("a", 0, start="stored.json"), queue.job("b", 0.1), queue.job("c", 0))
     found = queue(jobs, "--lanes", "2")
     assert {name: job["rc"] for name, job in found.items()} == {"a": 0, "b": 3, "c": 0}
-    assert found["a"]["files"] == {"results.json": ["0"]}, "what was there before does not come back"
+    assert found["a"]["files"] == {"results.json": ["0"]}, (
+        "what was there before does not come back"
+    )
     assert found["b"]["command"] == "{out} 0.1"
     assert set(zipfile.ZipFile(queue.out / "arrays.zip").namelist()) == {
         *("a/picture.npz", "b/picture.npz", "c/picture.npz")
