@@ -107,6 +107,7 @@ QUEUES: dict[str, tuple[Job, ...]] = {
         cifar("cifar10", "t2-strict", True, seconds=45.0),
         joint("0", 80.0),
         AUGMENTED[0],
+        widths("exact", "--part identified-exact", "0 1", 60.0),
         widths("blurred", "--part blurred --tags families", "2", 45.0),
         vae(180, 12_500),
         vae(0, 25_000),

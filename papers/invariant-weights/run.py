@@ -24,6 +24,7 @@ import re
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +38,7 @@ from deeper import deeper, sparse_gp
 from edges import edges
 from fitting import train_job
 from jobs import FAMILIES, PARTS, Job, jobs
-from sampling import best_by_samples, identified
+from sampling import EXACT, best_by_samples, identified
 from toy import toy
 from trainings import Stochastic
 from turns import fixed_widths
@@ -51,6 +52,7 @@ EXTRA = {
     "continued": continued,
     "samples": best_by_samples,
     "identified-finer": identified,
+    "identified-exact": partial(identified, samples=EXACT),
     "edges": edges,
     "deeper": deeper,
     "sgpr": sparse_gp,
