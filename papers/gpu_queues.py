@@ -92,24 +92,25 @@ def cifar(
     )  # fmt: skip
 
 
-FIRST = "'a start of 0.01 instead of 0.05' 'a start of 0.002' 'a point estimate' "
-FIRST += "'a start of 0.002, a third of the steps' 'a start of 0.002, blurred' "
-FIRST += "'a start of 0.01, blurred'"
+START = "'a start of 0.01, blurred' 'a start of 0.01 instead of 0.05'"
+OTHERS = "'a start of 0.002, blurred' 'a point estimate' 'a start of 0.002, a third of the steps'"
 SCALED = "'features over 32, start and prior of the paper' 'the same, blurred'"
 AUGMENTED = tuple(cifar("cifar10", only, True) for only in ("soft", "partial", "strict"))
 QUEUES: dict[str, tuple[Job, ...]] = {
     # What the tables lack, by what a second of a GPU brings.
     "rows": (
-        widths("start", f"--part start --tags {FIRST}", "0", 60.0),
+        widths("start", f"--part start --tags {START}", "0 1 2", 30.0),
+        widths("blurred", "--part blurred --tags families", "2", 30.0),
+        cifar("cifar10", "t2-strict", True, seconds=20.0),
+        widths("exact", "--part identified-exact", "0 1", 40.0),
+        widths("blurred-1", "--part blurred", "1 2", 40.0),
+        widths("others", f"--part start --tags {OTHERS} {SCALED}", "0", 30.0),
         joint("180", 80.0),
+        joint("0", 80.0),
         vae(0, 50_000),
         vae(0, 12_500),
-        cifar("cifar10", "t2-strict", True, seconds=45.0),
-        joint("0", 80.0),
-        AUGMENTED[0],
-        widths("exact", "--part identified-exact", "0 1", 60.0),
-        widths("blurred", "--part blurred --tags families", "2", 45.0),
         vae(180, 12_500),
+        AUGMENTED[0],
         vae(0, 25_000),
         cifar("cifar10", "t2-soft", seconds=75.0),
         joint("90", 80.0),
@@ -118,7 +119,6 @@ QUEUES: dict[str, tuple[Job, ...]] = {
         *(vae(*cell) for cell in ((90, 12_500), (90, 25_000), (45, 50_000), (45, 12_500))),
         joint("15", 80.0),
         cifar("cifar10", "t2-soft", True, seconds=75.0),
-        widths("scaled", f"--part start --tags {SCALED}", "0", 30.0),
         widths("fixed", "--part long --tags fixed", "1 2", 120.0),
         widths("learned", "--part long --tags learned", "1 2", 90.0),
         *(cifar("cifar10", "t2-learned", words=f"--lambdas {n}") for n in (0.1, 0.01, 1)),

@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from gpu_queues import QUEUES, Job
 
 HERE = Path(__file__).parent
-LAST = 120.0  # seconds before the limit in which a job begins no part of a paper
+LAST = 40.0  # seconds before the limit in which a job begins no part of a paper
 MARGIN = 8.0  # seconds that a job with a limit of its own gets less than what is left
 EVERY, POLL = 10.0, 0.5  # seconds between two writings, two looks
 # A job that was asked to stop ends as any other: a process that a signal ends leaves the GPU's
