@@ -337,6 +337,39 @@ def test_pages_begin_with_one_screen(paper):
     assert "| setting | paper | ours | effect |" in text
 
 
+def test_claims_of_the_joint_model():
+    content = results("invariant-vae")
+    rows = content["rows"]
+    longest = {}
+    for row in (r for r in rows if r["part"] == "rotation" and r["added"]):
+        if row["steps"] >= longest.get(row["added"], row)["steps"]:
+            longest[row["added"]] = row
+    ratios = [row["ratio"] for row in longest.values()]
+    sides = {r["side"]: r for r in rows if r["part"] == "ablations"}
+    lower = [
+        round(sides[kept]["bound"] - sides[left]["bound"])
+        for kept, left in (("splines", "Gaussian"), ("on z", "independent"))
+    ]
+    full, none, some = sides["full"], sides["none"], sides["within 22.5 degrees"]
+    times = none["agreement"]["variance_ratio"] / full["agreement"]["variance_ratio"]
+
+    def learned(rows, added):
+        found = [r for r in rows if r["part"] == "augerino" and r["added"] == added]
+        return round(mean(r["half_width"] for r in found))
+
+    small = content["small"]["rows"]
+    ends = [learned(part, added) for part in (small, rows) for added in (0, 180)]
+    has(
+        "invariant-vae",
+        f"{min(ratios):.2f} to {max(ratios):.2f} times the expected width",
+        "lower by {} and {} nats".format(*lower),
+        f"differ {times:.0f} times as much; the bound is {some['bound'] - full['bound']:.0f} nats "
+        "higher with views within 22.5 degrees, "
+        f"{full['bound'] - none['bound']:.0f} lower with none",
+        "{} to {} degrees on digits of 8 x 8 pixels, {} to {} on MNIST".format(*ends),
+    )
+
+
 def test_short_rows_of_translations():
     """Distances to the paper of the rows with 12 epochs."""
     paper = "relaxed-equivariance"
