@@ -95,13 +95,20 @@ def test_planted_widths():
         for name in ("mnist-rotated", PARTLY, "mnist")
     ]
     has("invariant-weights", f"by {min(gains):.2f} to {max(gains):.1f} nats")
+    below = {}  # of learned widths, to the best fixed one
     for name in ("mnist-rotated", PARTLY, "mnist"):
-        fixed = [
-            mean(r["elbo"] for r in runs("learned prior, fixed", f"fixed {a}", name))
-            for a in STARTS
-        ]
-        ours = mean(r["elbo"] for r in runs("learned prior", "learned", name))
-        assert ours > max(fixed) - 0.005, "as good as the best fixed width"
+        for key in ("elbo", "accuracy"):
+            ours = mean(r[key] for r in runs("learned prior", "learned", name))
+            fixed = (runs("learned prior, fixed", f"fixed {a}", name) for a in STARTS)
+            below[name, key] = max(mean(r[key] for r in part) for part in fixed) - ours
+    bounds = [below[name, "elbo"] for name in ("mnist-rotated", PARTLY, "mnist")]
+    others = max(below[name, "accuracy"] for name in ("mnist-rotated", "mnist"))
+    has(
+        "invariant-weights",
+        f"within {max(bounds):.3f} nats of the best fixed width, or above it",
+        f"{max(others, 0):.2f} points on two sets and {below[PARTLY, 'accuracy']:.1f} on the "
+        "partially rotated one",
+    )
 
 
 def test_penalties():
