@@ -295,6 +295,20 @@ def test_no_transformation_on_cifar():
     left = [theirs - run["accuracy"] for theirs, run in said]
     bound = change("30,000 steps", "elbo")
     lost = [-value for value in change("30,000 steps", "accuracy")]
+    start = "a start of 0.01 instead of 0.05"
+    higher, gained = change(start, "elbo"), change(start, "accuracy")
+    said = zip(paper["rows"]["none"]["accuracy"], runs[start], strict=True)
+    remain = [theirs - run["accuracy"] for theirs, run in said]
+    pairs = zip(runs["a start of 0.002"], runs[start], strict=True)
+    assert all(smaller["elbo"] < run["elbo"] for smaller, run in pairs)
+    has(
+        "invariant-weights",
+        f"by {min(higher):.3f} to {max(higher):.3f} nats, accuracy by "
+        "{:.1f}, {:.1f}, {:.1f} and {:.1f} points".format(*gained),
+        "{:.1f}, {:.1f}, {:.1f} and {:.1f} remain to the paper".format(*remain),
+        "a deviation of 0.01 instead of 0.05",
+        "0.002 has a lower bound",
+    )
     has(
         "invariant-weights",
         "gain {:.1f}, {:.1f}, {:.1f} and {:.1f} points".format(*gains),
