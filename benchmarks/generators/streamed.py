@@ -1,8 +1,8 @@
 """A million points, streamed: time and memory for functions that are given, and for tables.
 
 Models: |x|^2 + 0.1 |x|^4 of 5 and of 20 coordinates, whose symmetries are so(5) and so(20). Table:
-the first of them with an error of 5 % of its size, fitted by polynomials. Models of 120 and 150
-coordinates, among whose 14,400 and 22,500 linear fields an iterative solver looks for symmetries:
+the first of them with an error of 5 % of its size, fitted by polynomials. Models of 60 to 150
+coordinates, among whose 3,600 to 22,500 linear fields an iterative solver looks for symmetries:
 they depend on the radius of the first 4, 16 or 60 coordinates (6, 120 or 1,770 generators), and on
 cubes and products of the others; four points for each unknown number.
 
@@ -22,6 +22,7 @@ import symmetries
 
 CASES = {"model of 5": 5, "table of 5": 5, "model of 20": 20}
 PARTLY = {  # coordinates, and those of the radius
+    "so(4) of 60": (60, 4),
     "so(4) of 120": (120, 4),
     "so(16) of 120": (120, 16),
     "so(60) of 120": (120, 60),
