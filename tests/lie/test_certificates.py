@@ -6,6 +6,7 @@ import pytest
 import torch
 from benchmarks.generators.truth import true_defect
 
+import symmetries
 from symmetries.lie.certificates import (
     certify_fit,
     certify_function,
@@ -59,7 +60,7 @@ def test_the_dimension_of_a_symmetric_function_is_certified():
 def test_a_broken_symmetry_is_not_certified():
     found = certified(lambda x: radius(x) + 0.3 * x[:, :1] ** 3, points(1000, 3))
     assert (found.least, found.most) == (1, 1)  # rotations about the first axis
-    found = certified(lambda x: radius(x) + 0.3 * x[:, :1] ** 3, points(1000, 3), epsilon=0.5)
+    found = certified(lambda x: radius(x) + 0.3 * x[:, :1] ** 3, points(1000, 3), epsilon=0.7)
     assert found.least == 3
 
 
@@ -245,3 +246,11 @@ def test_blocks_of_data_hold_whole_units():
     assert "30 rows or units" in few.reason
     alone = certify_function(found, torch.arange(600), halves, 0.02, 0.95)
     assert alone.least == 1
+
+
+def test_a_smooth_function_that_polynomials_nearly_explain_is_not_denied_its_symmetry():
+    """x1 / x2 is a function of the ratio; slopes of a fit of degree 5 are wrong by 2 %."""
+    x = points(1500, 2).abs() + 0.5
+    found = symmetries.generators(x, x[:, 0] / x[:, 1])
+    assert found.dimension[1] > 0
+    assert found.answer.startswith("cannot be told")

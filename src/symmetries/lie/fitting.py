@@ -45,12 +45,14 @@ class FitQuality:
     def adequate(self, epsilon: float) -> bool:
         """Whether nothing in the residuals says that the polynomial misses part of the function.
 
-        Residuals that are too small to matter at this epsilon need not look like noise. A fit that
-        is no better than a constant on data held out says nothing.
+        Residuals that are too small to matter at this epsilon need not look like noise: the slope
+        of what a polynomial misses can be the square of its degree times as large (Markov's
+        inequality). A fit that is no better than a constant on data held out says nothing.
         """
         if self.explained < 3 or self.undetermined:
             return False
-        return self.structure < 3 or math.sqrt(max(self.unexplained, 0.0)) < epsilon / 10
+        slopes = self.degree**2 * math.sqrt(max(self.unexplained, 0.0))
+        return self.structure < 3 or slopes < epsilon / 2
 
 
 def choose_degree(
