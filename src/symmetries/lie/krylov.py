@@ -168,7 +168,8 @@ class _Equations:
         square = form.view(self.size, self.size)
         diagonal = square.diagonal()
         diagonal += max(shift, SHIFT * float(diagonal.max()))
-        return torch.linalg.cholesky(square)
+        factor: Tensor = torch.linalg.cholesky(square)
+        return factor
 
     def solve(self, found: Block, limit: float, factor: Tensor) -> tuple[Block, Block]:
         """The twelve smallest squares of defects among fields orthogonal to those found."""
