@@ -233,8 +233,9 @@ def command(function: Command) -> Command:
             parameters.append(parameter.replace(annotation=known))
             continue
         bundles[name], inner = kind, _read_docstring(kind)[1]
+        panel: str = kind.panel  # type: ignore[union-attr]
         for field in dataclasses.fields(kind):
-            known = _described(field.name, field.type, inner.get(field.name), kind.panel)  # type: ignore[attr-defined]
+            known = _described(field.name, field.type, inner.get(field.name), panel)
             only = inspect.Parameter.KEYWORD_ONLY
             one = inspect.Parameter(field.name, only, default=field.default, annotation=known)
             parameters.append(one)

@@ -84,7 +84,7 @@ class OneProcess:
 
     def backward(self, loss: Tensor) -> None:
         """Compute the gradient of a loss."""
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
 
     def optimizer_step(self, optimizer: Optimizer) -> None:
         """Update the parameters."""

@@ -123,7 +123,7 @@ class LieInference(nn.Module):
 
     def positions_by(self, units: Tensor, noise: Tensor | None = None) -> Tensor:
         """Return the network's prediction (N, dim) from the features (N, ...) of its input."""
-        out = self.head(units.to(self.head.weight.dtype))  # units may be rounded
+        out: Tensor = self.head(units.to(self.head.weight.dtype))  # units may be rounded
         unit = out[:, : self.dim]
         if self.around:
             columns = list(unit.unbind(-1))
