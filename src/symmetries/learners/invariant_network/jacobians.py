@@ -10,6 +10,7 @@ from torch.func import functional_call, jacrev, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from symmetries._validation.checks import invalid
+from symmetries.learners.invariant_network.convolutions import convolutions_as_products
 
 Weights = dict[str, Tensor]
 TORCH_ERRORS = (RuntimeError, NotImplementedError)
@@ -59,7 +60,7 @@ def jacobian_rows(
         return rows if mixture is None else mixture @ rows
 
     axes = (None, 0, None if mixed is None else 0)
-    with plain_attention():
+    with plain_attention(), convolutions_as_products(views.device):
         if not getattr(module, ONE_BY_ONE, False):
             try:
                 found = vmap(jacrev(of_one), axes, randomness="error")(weights, views, mixed)

@@ -37,9 +37,10 @@ from symmetries.learners.invariant_network.jacobians import trained
 from symmetries.learners.invariant_network.modules import check_layers, count_outputs, layer_names
 from symmetries.learners.invariant_network.profile import WidthProfile
 from symmetries.learners.invariant_network.search import search_widths
-from symmetries.learners.invariant_network.training import train_learner
+from symmetries.learners.invariant_network.training import train_jobs
 from symmetries.nn.orbit_average import OrbitAverage
 from symmetries.training import History, load_learner, save_model
+from symmetries.training.ensemble import fit_alone
 
 ROWS = 8  # for each weight that data determine, where the evidence of candidates is compared
 LARGEST = 2**29  # numbers in those rows, at most
@@ -230,7 +231,7 @@ class InvariantNetwork(LabelledLearner):
             used = torch.tensor([profile.used for profile in self.profiles])
             self.network.box.set_half_width(used)
         learn = self.config.learn and not searches
-        self.history = train_learner(self, images, targets, options, learn=learn)
+        self.history = fit_alone(train_jobs(self, images, targets, options, learn=learn))
         self.eval()
         self._warn_of_few_rows(len(images))
         return self.history
