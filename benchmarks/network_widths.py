@@ -35,7 +35,7 @@ from torch import Tensor, nn
 from symmetries.data import ImageSet, load
 from symmetries.data.derived import pose_sectors, rotated, six_or_nine
 from symmetries.learners.invariant_network import InvariantNetwork, InvariantNetworkConfig
-from symmetries.learners.invariant_network.search import trained_each
+from symmetries.learners.invariant_network.candidates import trained_each
 from symmetries.nn.named_networks import named_network
 from symmetries.training.step import seeded
 

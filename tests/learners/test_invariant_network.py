@@ -18,8 +18,9 @@ from symmetries.learners.invariant_network import (
     search,
 )
 from symmetries.learners.invariant_network import evidence as evidence_module
+from symmetries.learners.invariant_network.candidates import trained_at
 from symmetries.learners.invariant_network.modules import reinitialise
-from symmetries.learners.invariant_network.search import search_widths, trained_at
+from symmetries.learners.invariant_network.search import search_widths
 
 GROUP = Affine2("rotation")
 ACT = ImageAction(GROUP)

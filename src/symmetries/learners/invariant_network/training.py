@@ -33,7 +33,7 @@ def train_jobs(
     learn: bool = False,
     order: int = 0,
 ) -> TrainJobs[History]:
-    """Yield the training of weights and precisions, and of the widths by their gradient if ``learn``.
+    """Yield the training of weights and precisions, and of the widths if ``learn``.
 
     Args:
         learner: trained in place.
