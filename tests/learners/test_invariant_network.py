@@ -14,6 +14,7 @@ from symmetries.learners.invariant_network import (
     InvariantNetwork,
     InvariantNetworkConfig,
     LaplaceEvidence,
+    candidates,
     posterior,
     search,
 )
@@ -321,11 +322,11 @@ def test_an_interrupted_search_goes_on_with_its_candidates(tmp_path, monkeypatch
         asked.append(width)
         return trained_at(learner, width, *more)
 
-    monkeypatch.setattr(search, "trained_at", until_the_third)
+    monkeypatch.setattr(candidates, "trained_at", until_the_third)
     with pytest.raises(KeyboardInterrupt):
         search_widths(model, x, y, out=tmp_path, **RUN)
     monkeypatch.setattr(
-        search,
+        candidates,
         "trained_at",
         lambda *given: asked.append(0) or trained_at(*given),
     )

@@ -11,25 +11,13 @@ from torch.utils.flop_counter import FlopCounterMode
 from symmetries._utils.eval_mode import eval_mode
 from symmetries.learners.invariant_network.modules import reinitialise
 from symmetries.learners.invariant_network.training import train_jobs
-from symmetries.training import History, LossError, fit_together
-from symmetries.training.ensemble import TrainJobs, fit_alone
+from symmetries.training import LossError, fit_together
+from symmetries.training.ensemble import fit_alone
 
 if TYPE_CHECKING:
     from symmetries.learners.invariant_network.model import InvariantNetwork
 
 SMALL = 2**32  # operations in a step, up to which networks are trained as one on a GPU
-
-
-def trained_at(
-    learner: "InvariantNetwork",
-    width: Tensor,
-    images: Tensor,
-    targets: Tensor,
-    run: dict[str, Any],
-    order: int = 0,
-) -> "InvariantNetwork":
-    """Return a copy of a learner that was trained at held half-widths (dim,); see below."""
-    return next(trained_each(learner, width[None], images, targets, run, order))
 
 
 def trained_each(
@@ -52,30 +40,35 @@ def trained_each(
         run: fields of :class:`symmetries.training.TrainConfig`.
         order: 1 gives other initial weights, another order of the batches, and twice the steps.
     """
-
-    def twin(width: Tensor) -> "InvariantNetwork":
-        return _copy(learner, width, order, len(widths) == 1)
-
-    def jobs(of: "InvariantNetwork") -> TrainJobs[History]:
-        return train_jobs(of, images, targets, run, order=order)
-
     if len(widths) > 1 and _gains_together(learner, run):
-        twins = [twin(width) for width in widths]
+        several = [_copy(learner, width, order) for width in widths]
         try:
-            fit_together([jobs(one) for one in twins])
-            yield from (one.eval() for one in twins)
+            fit_together([train_jobs(one, images, targets, run, order=order) for one in several])
+            yield from (one.eval() for one in several)
             return
         except (LossError, torch.OutOfMemoryError):  # vmap cannot follow the network, or no room
-            del twins
+            del several
     for width in widths:
-        one = twin(width)
-        fit_alone(jobs(one))
-        yield one.eval()
+        yield trained_at(learner, width, images, targets, run, order)
 
 
-def _copy(
-    learner: "InvariantNetwork", width: Tensor, order: int, alone: bool
+def trained_at(
+    learner: "InvariantNetwork",
+    width: Tensor,
+    images: Tensor,
+    targets: Tensor,
+    run: dict[str, Any],
+    order: int = 0,
 ) -> "InvariantNetwork":
+    """Return a copy of a learner that was trained at half-widths (dim,); see above."""
+    twin = _copy(learner, width, order)
+    if not bool(width.any()):
+        twin.config = twin.config.replace(samples=1)  # all are the same
+    fit_alone(train_jobs(twin, images, targets, run, order=order))
+    return twin.eval()
+
+
+def _copy(learner: "InvariantNetwork", width: Tensor, order: int) -> "InvariantNetwork":
     """Return an untrained copy with other half-widths, which trains for its share of the steps."""
     twin = copy.deepcopy(learner)
     twin.network.box.set_half_width(width)
@@ -83,8 +76,7 @@ def _copy(
         reinitialise(twin.module, learner.seed + 10**6 * order)
     share = learner.config.evidence.search_steps * (1 + order)
     steps = max(1, round(share * learner.config.training.steps))
-    samples = 1 if alone and not bool(width.any()) else learner.config.samples  # all are the same
-    twin.config = learner.config.replace(steps=steps, learn=False, samples=samples)
+    twin.config = learner.config.replace(steps=steps, learn=False)
     return twin
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from symmetries._utils.provenance import source_digest, threads, versions
 from symmetries.learners.base import image_meta
-from symmetries.learners.invariant_network.candidates import trained_at, trained_each
+from symmetries.learners.invariant_network.candidates import trained_each
 from symmetries.learners.invariant_network.likelihoods import (
     constant_evidence,
     log_likelihood,
@@ -199,7 +199,8 @@ class Candidates:
         found = []
         for left in order.tensor_split(min(FOLDS, len(images))):
             seen = order[~torch.isin(order, left)]
-            model = trained_at(self.learner, width, images[seen], targets[seen], run)
+            data = images[seen], targets[seen]
+            (model,) = trained_each(self.learner, width[None], *data, run)
             with torch.no_grad():
                 outputs, here = model(images[left].to(model.device)), targets[left].to(model.device)
             likely = log_likelihood(model.config.likelihood, outputs, here, model.noise)
