@@ -11,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from symmetries._utils.eval_mode import eval_mode
 from symmetries.learners.invariant_network.modules import reinitialise
 from symmetries.learners.invariant_network.training import train_jobs
-from symmetries.training import LossError, fit_together
+from symmetries.training import fit_together
 from symmetries.training.ensemble import fit_alone
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def trained_each(
             fit_together([train_jobs(one, images, targets, run, order=order) for one in several])
             yield from (one.eval() for one in several)
             return
-        except (LossError, torch.OutOfMemoryError):  # vmap cannot follow the network, or no room
+        except (RuntimeError, ValueError):  # vmap cannot follow the network, or no room
             del several
     for width in widths:
         yield trained_at(learner, width, images, targets, run, order)
