@@ -85,7 +85,7 @@ class Comparison:
     def learner(self, degrees: float, **more: Any) -> InvariantNetwork:  # noqa: ANN401
         """An untrained network, averaged over a half-width in degrees."""
         given, images = self.given, self.data[0]
-        config = InvariantNetworkConfig(half_width=degrees / 180, learn=False)
+        config = InvariantNetworkConfig(half_width=0.1, learn=False)
         config = config.replace(
             **{
                 "samples": given.samples if degrees else 1, "steps": given.steps,
@@ -98,7 +98,9 @@ class Comparison:
             module = network(classes, images.shape[1], given.width, self.seed)
         else:
             module = named_network(given.network, shape, classes, 1000 + self.seed)
-        return InvariantNetwork(module, "rotation", shape, config, seed=self.seed)
+        model = InvariantNetwork(module, "rotation", shape, config, seed=self.seed)
+        model.network.box.set_half_width(torch.tensor([math.radians(degrees)]))
+        return model
 
     def held(
         self,
@@ -244,19 +246,12 @@ def main() -> None:
     ends, longest = time.perf_counter() + given.budget, dict[str, float]()
     cases = itertools.product(given.labels, given.laws)
     for (labels, law), method in itertools.product(cases, given.methods):
-        several = (
+        several = [
             Comparison(*sets(seen, unseen, labels, law, seed), given, seed) for seed in given.seeds
-        )
-        for row in measured(method, law, list(several)):
-            rows.append(
-                {
-                    "data": law,
-                    "labels": labels,
-                    **row,
-                    "steps": given.steps,
-                    "samples": given.samples,
-                }
-            )
+        ]
+        for row in measured(method, law, several):
+            settings = {"steps": given.steps, "samples": given.samples}
+            rows.append({"data": law, "labels": labels, **row, **settings})
             shown = {k: round(v, 4) if isinstance(v, float) else v for k, v in rows[-1].items()}
             print(shown, flush=True)
             record(name, rows, part=True)

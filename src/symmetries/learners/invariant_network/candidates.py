@@ -34,7 +34,8 @@ def trained_each(
 
     Args:
         learner: left as it is.
-        widths: (n, dim).
+        widths: (n, dim); or (n, 1 + classes, dim), first the shared ones, then those of classes
+            that have their own.
         images: (N, C, H, W).
         targets: (N,) or (N, K).
         run: fields of :class:`symmetries.training.TrainConfig`.
@@ -60,7 +61,7 @@ def trained_at(
     run: dict[str, Any],
     order: int = 0,
 ) -> "InvariantNetwork":
-    """Return a copy of a learner that was trained at half-widths (dim,); see above."""
+    """Return a copy of a learner that was trained at half-widths; see above."""
     twin = _copy(learner, width, order)
     if not bool(width.any()):
         twin.config = twin.config.replace(samples=1)  # all are the same
@@ -71,7 +72,9 @@ def trained_at(
 def _copy(learner: "InvariantNetwork", width: Tensor, order: int) -> "InvariantNetwork":
     """Return an untrained copy with other half-widths, which trains for its share of the steps."""
     twin = copy.deepcopy(learner)
-    twin.network.box.set_half_width(width)
+    twin.network.box.set_half_width(width if width.ndim == 1 else width[0])
+    if width.ndim == 2 and twin.class_widths is not None:
+        twin.class_widths.width.copy_(width[1:])
     if order:
         reinitialise(twin.module, learner.seed + 10**6 * order)
     share = learner.config.evidence.search_steps * (1 + order)

@@ -53,6 +53,8 @@ class InvariantNetworkConfig(Config):
     Args:
         half_width: of each parameter at the start, as a share of its bound.
         learn: whether half-widths are learned.
+        by_class: whether each class is searched for half-widths of its own, after those of all. It
+            takes a search for each class.
         likelihood: "categorical" for classes, "gaussian" for values with a learned noise.
         samples: S transformations that the network is averaged over.
         sampling: "sobol", evenly spread; or "random", whose noise pulls widths down; or "grid".
@@ -66,6 +68,7 @@ class InvariantNetworkConfig(Config):
 
     half_width: Share = 0.1
     learn: bool = True
+    by_class: bool = False
     likelihood: Likelihood = "categorical"
     samples: Size = 32
     sampling: Sampling = "sobol"

@@ -14,7 +14,6 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-PARTS = 64  # in which the sum over positions is split, so that it keeps a GPU busy
 LARGEST = 2**27  # numbers in the patches of all models and examples, at most
 
 
@@ -85,21 +84,19 @@ def conv2d_by_products(
         True
     """
     count, channels = images.shape[:2]
-    outputs, _, high, wide = filters.shape
+    high, wide = filters.shape[2:]
     padded = F.pad(images, (padding[1], padding[1], padding[0], padding[0]))
     across = padded.shape[-1]
     rows = (padded.shape[-2] - high) // stride[0] + 1
     columns = (across - wide) // stride[1] + 1
-    corners = _grid(rows, columns, stride[0] * across, stride[1], images.device)
     pixels = _grid(high, wide, across, 1, images.device)
-    places = (corners[:, None] + pixels).flatten()
+    corners = _grid(rows, columns, stride[0] * across, stride[1], images.device)
+    places = (pixels[:, None] + corners).flatten()
     patches = padded.flatten(2).index_select(2, places)
-    parts = math.gcd(count, PARTS)
-    left = patches.unflatten(2, (len(corners), len(pixels))).transpose(1, 2)
-    left = left.reshape(parts, count // parts * len(corners), channels * len(pixels))
-    found = left @ filters.flatten(1).T.expand(parts, -1, -1)
-    found = found if bias is None else found + bias
-    return found.reshape(count, rows, columns, outputs).permute(0, 3, 1, 2)
+    patches = patches.reshape(count, channels * len(pixels), len(corners))
+    found = filters.flatten(1).expand(count, -1, -1).bmm(patches)
+    found = found if bias is None else found + bias[:, None]
+    return found.unflatten(2, (rows, columns))
 
 
 def _grid(rows: int, columns: int, down: int, across: int, device: torch.device) -> Tensor:

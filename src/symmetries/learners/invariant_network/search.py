@@ -4,6 +4,7 @@ The evidence as a function of a width has local optima and long flat parts, wher
 (``docs/tutorials/fit.md``). A line search over each width in turn does not.
 """
 
+import copy
 import json
 import math
 import warnings
@@ -20,6 +21,7 @@ from torch import Tensor
 from symmetries._utils.provenance import source_digest, threads, versions
 from symmetries.learners.base import image_meta
 from symmetries.learners.invariant_network.candidates import trained_each
+from symmetries.learners.invariant_network.class_widths import ClassWidths
 from symmetries.learners.invariant_network.likelihoods import (
     constant_evidence,
     log_likelihood,
@@ -99,6 +101,61 @@ def search_widths(
     return found
 
 
+def search_classes(
+    learner: "InvariantNetwork",
+    images: Tensor,
+    targets: Tensor,
+    out: Path | str | None = None,
+    resume: bool = False,
+    **run: Any,  # noqa: ANN401 - fields of TrainConfig
+) -> tuple[list[list[WidthProfile]], dict[int, Tensor]]:
+    """Return the log evidence along each half-width of each class, and those that are used.
+
+    One class after the other is searched as in :func:`search_widths`, with those before it at their
+    best: one evidence of one network, whose logit of that class is averaged over another box than
+    the rest. Its half-width is used if it is told and the shared one is outside of its interval.
+
+    Args:
+        learner: with the shared half-widths; left as it is.
+        images: (N, C, H, W).
+        targets: (N,) or (N, K).
+        out: see :func:`search_widths`; each class has a file of its own.
+        resume: see :func:`search_widths`.
+        run: fields of :class:`symmetries.training.TrainConfig`.
+    """
+    shared = learner.network.box.half_width.detach().clone()
+    constant = constant_evidence(learner.config.likelihood, targets)
+    found: list[list[WidthProfile]] = []
+    own: dict[int, Tensor] = {}
+    for number in range(learner.outputs):
+        twin = copy.deepcopy(learner)
+        twin.class_widths = ClassWidths(learner.outputs, {**own, number: shared})
+        known = Candidates(twin, images, targets, out, resume, run, f"class-{number}.json")
+        widths = torch.stack([shared, *own.values(), shared])
+        found.append([])
+        for axis, parameter in enumerate(learner.group.parameters):
+
+            def values(
+                several: list[float],
+                order: int,
+                axis: int = axis,
+                widths: Tensor = widths,
+                known: Candidates = known,
+            ) -> list[Value]:
+                candidates = widths.repeat(len(several), 1, 1)
+                candidates[:, -1, axis] = candidates.new_tensor(several)
+                return known.values(candidates, order, run)
+
+            points = learner.config.evidence.search
+            profile = line_search(values, parameter.name, parameter.bound, points)
+            found[-1].append(profile := replace(profile, constant=constant))
+            low, high = profile.interval
+            if profile.told and not low <= float(shared[axis]) <= high:
+                widths[-1, axis] = profile.best
+                own[number] = widths[-1]
+    return found, own
+
+
 class Candidates:
     """Values of the candidates of a search, in a file if the run has a folder.
 
@@ -109,6 +166,7 @@ class Candidates:
         out: the folder, or None.
         resume: whether the file is read.
         run: fields of :class:`symmetries.training.TrainConfig`.
+        name: of the file.
     """
 
     def __init__(
@@ -119,9 +177,10 @@ class Candidates:
         out: Path | str | None,
         resume: bool,
         run: dict[str, Any],
+        name: str = NAME,
     ) -> None:
         self.learner, self.data = learner, (images, targets)
-        self.path = None if out is None else Path(out) / NAME
+        self.path = None if out is None else Path(out) / name
         self.known: dict[str, tuple[float, ...]] = {}
         if self.path is None:
             return

@@ -86,7 +86,7 @@ class WeightsLoss:
         config, box = learner.config, learner.network.box
         noise = box.noise(config.samples, config.sampling, step.generator)
         with convolutions_as_products(images.device):
-            outputs = learner.network.average(images, learner.group.exp(noise * box.half_width))
+            outputs = learner.averaged(images, learner.spread(noise, box.half_width))
         fit = log_likelihood(config.likelihood, outputs, targets, learner.noise).mean()
         penalty = learner.penalty() / self.count
         widths = zip(learner.group.names, box.half_width, strict=True)
@@ -150,7 +150,7 @@ class HyperUpdates:
         chosen = chosen[: self.training.batch_size]
         images, targets = self.images[chosen], self.targets[chosen]
         width = box.half_width.detach().requires_grad_(self.learn)
-        eta = box.noise(config.samples, config.sampling, generator) * width
+        eta = learner.spread(box.noise(config.samples, config.sampling, generator), width)
         evidence = learner.evidence()
         known = evidence.sampled_posterior(
             self.images, eta.detach(), learner.outputs, config.evidence.curvature_rows, generator
