@@ -65,7 +65,9 @@ def test_the_evidence_is_that_of_the_logits_by_class():
 
 def test_widths_by_class_are_saved_and_loaded(tmp_path):
     learner, x = averaged_by_class().float(), pictures(4).float()
-    learner.class_profiles = [[WidthProfile("rotation", 3.0, [0.0, 1.0], [-1.0, -2.0], constant=-5.0)]]
+    learner.class_profiles = [
+        [WidthProfile("rotation", 3.0, [0.0, 1.0], [-1.0, -2.0], constant=-5.0)]
+    ]
     learner.save(tmp_path)
     again = InvariantNetwork.load(tmp_path, copy.deepcopy(learner.module))
     assert torch.equal(again(x), learner(x))
@@ -97,20 +99,23 @@ def test_a_fit_searches_each_class_after_all_of_them(monkeypatch):
 @pytest.mark.slow
 def test_a_class_whose_images_are_turned_is_averaged_more_than_those_of_two_directions():
     generator = torch.Generator().manual_seed(0)
-    kind = torch.arange(240) % 3
-    turns = 2 * math.pi * torch.rand(240, generator=generator)
+    kind = torch.arange(300) % 3
+    turns = 2 * math.pi * torch.rand(300, generator=generator)
     turns = torch.where(kind == 0, turns, (turns / 4 - math.pi / 4) + math.pi * (kind - 1))
-    upright = torch.zeros(240, 1, 12, 12)
+    upright = torch.zeros(300, 1, 12, 12)
     upright[kind == 0, :, 3:9, 3:9] = 1.0  # a square, turned by any angle
     upright[kind > 0, :, 1:6, 5:7] = 1.0  # a bar that points up or down, within 45 degrees
     group = Affine2("rotation")
     x = ImageAction(group)(group.exp(turns[:, None]), upright)
+    x = x + 0.5 * torch.randn(x.shape, generator=generator)
     config = InvariantNetworkConfig(by_class=True, samples=12).replace(
-        steps=300, batch_size=60, search=4, curvature_rows=240, every=25, lr=5e-3
+        steps=250, batch_size=60, search=4, curvature_rows=300, every=25, lr=5e-3
     )
-    module = nn.Sequential(nn.Conv2d(1, 6, 3, stride=2), nn.ReLU(), nn.Flatten(), nn.Linear(150, 3))
+    torch.manual_seed(0)
+    conv = nn.Conv2d(1, 6, 3, stride=2)
+    module = nn.Sequential(conv, nn.ReLU(), nn.Flatten(), nn.Linear(150, 3))
     learner = InvariantNetwork(module, "rotation", (1, 12, 12), config)
     learner.fit((x, kind), **RUN)
     square, up, down = (each[0] for each in learner.class_profiles)
-    assert square.interval[1] == pytest.approx(math.pi, abs=1e-3)
-    assert max(up.interval[1], down.interval[1]) < math.pi
+    assert square.best > 2.6, "the logit of squares may be averaged over all turns"
+    assert min(up.best, down.best) < 2.2, "those of the two bars may not both"
