@@ -63,6 +63,11 @@ def test_the_evidence_is_that_of_the_logits_by_class():
         torch.testing.assert_close(rows[number], torch.cat([s.flatten() for s in slopes]))
 
 
+def test_widths_by_class_without_a_search_are_refused():
+    with pytest.raises(ValueError, match="by_class: expected a search of half-widths"):
+        InvariantNetworkConfig(by_class=True).replace(search=0)
+
+
 def test_widths_by_class_are_saved_and_loaded(tmp_path):
     learner, x = averaged_by_class().float(), pictures(4).float()
     learner.class_profiles = [

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from symmetries._utils.config import Config, register_presets
 from symmetries._utils.field_rules import Count, NonNegative, Positive, Share, Size
-from symmetries._validation.checks import check_whole
+from symmetries._validation.checks import check_whole, invalid
 from symmetries.distributions.box import Sampling
 from symmetries.learners.invariant_network.likelihoods import Likelihood, check_likelihood
 from symmetries.training.recipe import Recipe
@@ -78,6 +78,9 @@ class InvariantNetworkConfig(Config):
     def __post_init__(self) -> None:
         check_likelihood(self.likelihood)
         super().__post_init__()
+        if self.by_class and not (self.learn and self.evidence.search):
+            remedy = "set learn=True and search=7"
+            raise invalid("by_class", "a search of half-widths", "none", remedy)
 
 
 register_presets(
