@@ -93,4 +93,4 @@ def _gains_together(learner: "InvariantNetwork", run: dict[str, Any]) -> bool:
     with FlopCounterMode(display=False) as counter, torch.no_grad(), eval_mode(learner.module):
         learner.module(image)
     views = learner.config.training.batch_size * learner.config.samples
-    return counter.get_total_flops() * views <= SMALL
+    return int(counter.get_total_flops()) * views <= SMALL

@@ -78,9 +78,8 @@ class InvariantNetworkConfig(Config):
     def __post_init__(self) -> None:
         check_likelihood(self.likelihood)
         super().__post_init__()
-        if self.by_class and not (self.learn and self.evidence.search):
-            remedy = "set learn=True and search=7"
-            raise invalid("by_class", "a search of half-widths", "none", remedy)
+        if self.by_class and not self.evidence.search:
+            raise invalid("by_class", "a search of half-widths", "search=0", "set search=7")
 
 
 register_presets(

@@ -94,9 +94,10 @@ def conv2d_by_products(
     places = (pixels[:, None] + corners).flatten()
     patches = padded.flatten(2).index_select(2, places)
     patches = patches.reshape(count, channels * len(pixels), len(corners))
-    found = filters.flatten(1).expand(count, -1, -1).bmm(patches)
+    found: Tensor = filters.flatten(1).expand(count, -1, -1).bmm(patches)
     found = found if bias is None else found + bias[:, None]
-    return found.unflatten(2, (rows, columns))
+    whole: Tensor = found.unflatten(2, (rows, columns))
+    return whole
 
 
 def _grid(rows: int, columns: int, down: int, across: int, device: torch.device) -> Tensor:

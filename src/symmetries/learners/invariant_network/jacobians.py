@@ -71,8 +71,8 @@ def jacobian_rows(
         if not getattr(module, ONE_BY_ONE, False):
             try:
                 found = vmap(jacrev(of_one), axes, randomness="error")(weights, views, mixed)
-                rows = [part.reshape(*part.shape[:2], -1) for part in found.values()]
-                return torch.cat(rows, 2).flatten(0, 1)
+                parts = [part.reshape(*part.shape[:2], -1) for part in found.values()]
+                return torch.cat(parts, 2).flatten(0, 1)
             except TORCH_ERRORS as error:
                 if type(error) not in TORCH_ERRORS:  # such as one of memory, which explains itself
                     raise
