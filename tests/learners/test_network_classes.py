@@ -64,9 +64,7 @@ def test_the_evidence_is_that_of_the_logits_by_class():
 
 
 def test_widths_by_class_without_a_search_are_refused():
-    with pytest.raises(
-        ValueError, match="by_class: expected a search.*got search=0"
-    ):
+    with pytest.raises(ValueError, match="by_class: expected a search"):
         InvariantNetworkConfig(by_class=True).replace(search=0)
 
 
