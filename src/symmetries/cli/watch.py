@@ -53,9 +53,8 @@ def watch(
     from symmetries import __version__
     from symmetries._utils.provenance import threads
     from symmetries.analysis.arriving import arriving
-    from symmetries.analysis.inputs import read_images
     from symmetries.analysis.provenance import data_summary
-    from symmetries.analysis.watching import describe, load_watched, sentence
+    from symmetries.analysis.watching import describe, load_watched, read_reference, sentence
     from symmetries.cli.inputs import reading_arguments
     from symmetries.cli.output import owned
     from symmetries.cli.runs import begin
@@ -71,7 +70,7 @@ def watch(
     run = begin("watch", chosen, output.folder("watch", stream), machine, output)
     how = reading_arguments(reading)
     with owned(run.out):
-        images = read_images(reference, **how)
+        images = read_reference(reference, **how)
         summary = data_summary(images)
         watched: tuple[Any, ...] = ()
         digest = None
