@@ -7,10 +7,19 @@ from torch import Tensor
 
 
 def blur(images: Tensor, sigma: Tensor) -> Tensor:
-    """Gaussian blur of pictures (N, C, H, W) by sigma in pixels: (N,), or one for all, (1,)."""
+    """Gaussian blur of pictures (N, C, H, W) by sigma in pixels.
+
+    Args:
+        images: (N, C, H, W).
+        sigma: (N,), or one for all, (1,); (N, 2) along x and along y.
+    """
     height, width = images.shape[-2:]
-    rows = _taps(sigma.to(images.dtype), height)
-    columns = rows if width == height else _taps(sigma.to(images.dtype), width)
+    along = sigma.to(images.dtype)
+    if along.ndim == 2:
+        rows, columns = _taps(along[:, 1], height), _taps(along[:, 0], width)
+    else:
+        rows = _taps(along, height)
+        columns = rows if width == height else _taps(along, width)
     return rows @ images @ columns.transpose(-1, -2)
 
 

@@ -78,8 +78,8 @@ class View(nn.Module):
         """Whether moves go so far that the window that is valid for all of them is tiny."""
         return not self.permutes and not self.frame.plain and self._valid() < SMALLEST_WINDOW
 
-    def forward(self, images: Tensor, u: Tensor, numbers: Numbers) -> Tensor:
-        """Views (N, C, H', W') of pictures (N, C, H, W) moved by coordinates u (N, D)."""
+    def forward(self, images: Tensor, u: Tensor, numbers: Numbers) -> tuple[Tensor, Tensor]:
+        """U (N, D), and views (N, C, H, W) of pictures (N, C, H, W) moved by it."""
         n, config = len(images), self.config
         x = self.frame.content(images)
         if self.chart.colours is not None:
@@ -102,7 +102,7 @@ class View(nn.Module):
             sigma = (sigma.square() + config.edges**2).sqrt()
         x = self._level(x, sigma.to(x.dtype), u)
         noise = config.noise * numbers.rand(n, 1, 1, 1) * numbers.randn(*x.shape)
-        return (x + noise.to(x.dtype)) * self.window
+        return u, (x + noise.to(x.dtype)) * self.window
 
     def _resampled(self, x: Tensor, u: Tensor, numbers: Numbers) -> Tensor:
         """Two resamplings, by random s and by r s^-1."""
