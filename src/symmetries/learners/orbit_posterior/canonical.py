@@ -21,6 +21,7 @@ EXTENT = 2.5  # half-sides of the canonical picture, in standard deviations of i
 SHARE = 0.99  # of the pictures, whose poses are within the range
 ROOM = 1.6  # times the range: known moves are planted on top of what the data have
 LEAST = 0.1  # of a range
+SHARPEST = 0.95  # of the pictures, which are blurred to the sharpness of the coarsest
 SMALLEST = 1e-5  # second moments, of content that is a point
 
 
@@ -33,12 +34,14 @@ class Poses:
         reach: by name, how far from there a density of poses goes.
         extent: half-images from the middle of the canonical picture to its edge.
         blur: variance, in its pixels, that every canonical picture is blurred to.
+        pixel: variance, in pixels of the data, that is taken from second moments.
     """
 
     middle: Mapping[str, float]
     reach: Mapping[str, float]
     extent: float = 1.0
     blur: float = 0.0
+    pixel: float = 0.0
 
 
 def computed(chart: Chart, plain: bool) -> bool:
@@ -46,8 +49,12 @@ def computed(chart: Chart, plain: bool) -> bool:
     return plain and chart.planar is not None
 
 
-def moments(content: Tensor) -> tuple[Tensor, Tensor]:
+def moments(content: Tensor, pixel: float = 0.0) -> tuple[Tensor, Tensor]:
     """Centre (N, 2) and second moments xx, yy, xy (N, 3) of contents (N, C, H, W), in half-images.
+
+    Args:
+        content: pictures less their plain background.
+        pixel: variance, in pixels, by which pixels blurred them; it does not grow with content.
 
     Example:
         >>> picture = torch.zeros(1, 1, 4, 4)
@@ -66,6 +73,7 @@ def moments(content: Tensor) -> tuple[Tensor, Tensor]:
     dx, dy = x - centre[:, :1], y - centre[:, 1:]
     xx, yy = (columns * dx.square()).sum(1), (rows * dy.square()).sum(1)
     xy = torch.einsum("nhw,nh,nw->n", weight, dy, dx)
+    xx, yy = (value - pixel * (2 / side) ** 2 for value in (xx, yy))
     return centre, torch.stack((xx.clamp_min(SMALLEST), yy.clamp_min(SMALLEST), xy), -1)
 
 
@@ -122,15 +130,16 @@ def eigen(xx: Tensor, yy: Tensor, xy: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @torch.no_grad()
-def find_poses(content: Tensor, chart: Chart, own: float) -> Poses:
+def find_poses(content: Tensor, chart: Chart, own: float = 0.0, pixel: float = 0.0) -> Poses:
     """How poses of contents (N, C, H, W) are spread, as a group changes them.
 
     Args:
         content: pictures less their plain background.
         chart: of the group.
         own: variance of the blur, in pixels, that every picture has.
+        pixel: of that, what pixels made.
     """
-    centre, second = moments(content)
+    centre, second = moments(content, pixel)
     numbers = stretches(second, chart.names)
     middle, reach = {}, {}
     if "scale_x" in numbers and "rotation" in chart.names:  # the shape turns with the content
@@ -155,8 +164,8 @@ def find_poses(content: Tensor, chart: Chart, own: float) -> Poses:
         size = size * torch.exp(-(entries[0] + entries[1]) / 2)
     short = min(content.shape[-2:]) / max(content.shape[-2:])
     extent = min(1.0, EXTENT * float(size.quantile(0.95)) / short)
-    smallest = float(torch.exp(-2 * stretched.amin(-1)).quantile(0.95))
-    return Poses(middle, reach, extent, own * smallest / extent**2 if away else 0.0)
+    smallest = float(torch.exp(-2 * stretched.amin(-1)).quantile(SHARPEST))
+    return Poses(middle, reach, extent, own * smallest / extent**2 if away else 0.0, pixel)
 
 
 def _range(values: Tensor) -> tuple[float, float]:
@@ -167,7 +176,7 @@ def _range(values: Tensor) -> tuple[float, float]:
 
 def canonical(content: Tensor, chart: Chart, poses: Poses) -> Tensor:
     """Contents (N, C, H, W) in the middle pose of the data: one resampling."""
-    centre, second = moments(content)
+    centre, second = moments(content, poses.pixel)
     numbers = stretches(second, chart.names)
     xx, yy, xy = (torch.zeros_like(second[:, 0]) for _ in range(3))
     if numbers:

@@ -40,7 +40,7 @@ class Frame:
         Noise would end at the frame's edge, and tell the network how the frame was moved.
         """
         away = images - self.fill
-        return away - away.clamp(-self.faint, self.faint) if self.faint else away
+        return away * (away.abs() > self.faint).to(away.dtype)
 
     def extent(self, images: Tensor) -> float:
         """Median size of the contents, in pixels: the mean side of the box around each.

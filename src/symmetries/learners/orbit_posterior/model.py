@@ -174,8 +174,10 @@ class OrbitPosterior(nn.Module):
         self.frame = find_frame(some, float(self.action.fill))
         reach, self.poses = dict(self.given_reach), None
         if computed(self.chart, self.frame.plain):
-            variance = own_variance(self.action, self._views(), self.chart.turns)
-            self.poses = find_poses(self.frame.content(some), self.chart, variance)
+            share = self.share
+            pixel = share**2 / 12 + (1 / 6 if share < 1 else 0.0)  # of the data's and of shrinking
+            variance = own_variance(self.action, self._views(), self.chart.turns, pixel)
+            self.poses = find_poses(self.frame.content(some), self.chart, variance, pixel)
             reach |= {name: 2 * far for name, far in self.poses.reach.items()}
         self.rebuild(Chart(self.chart.group, self.config.bins, reach))
         return small
@@ -325,10 +327,14 @@ class OrbitPosterior(nn.Module):
         data = images_to_learn(images, self.shape)
         return resident(self.seen(data), self.device)
 
+    @property
+    def share(self) -> float:
+        """Pixels that networks see for each of the data."""
+        return min(1.0, self.config.network.largest / max(self.shape[1:]))
+
     def _views(self) -> Views:
         """Amounts of blur in pixels of what networks see: edges were drawn on those of the data."""
-        share = min(1.0, self.config.network.largest / max(self.shape[1:]))
-        return self.config.views.replace(edges=share * self.config.views.edges)
+        return self.config.views.replace(edges=self.share * self.config.views.edges)
 
     def _view(self, chart: Chart) -> View | PoseView:
         channels, height, width = self.shape

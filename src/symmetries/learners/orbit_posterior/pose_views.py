@@ -32,6 +32,8 @@ from symmetries.learners.orbit_posterior.views import round_window
 from symmetries.ops.warp import warp
 
 OCTAVES, RANGE = 3, 1.5  # of the waves by which a place is shown to a network
+HIDDEN = 0.7  # of the jitter: standard deviation of random stretches
+MARGIN = 1.4  # of the blur: room for those
 JITTERED = 0.5  # of the jitter: how far a place that is shown is moved at random
 
 
@@ -83,7 +85,7 @@ class PoseView(nn.Module):
 
     def pose(self, content: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Centre (N, 2), and coordinates (N,) by name of L, from the middle of the data."""
-        centre, second = moments(content)
+        centre, second = moments(content, self.poses.pixel)
         found = stretches(second, self.chart.names)
         return centre, {name: found[name] - self.poses.middle[name] for name in found}
 
@@ -135,26 +137,27 @@ class PoseView(nn.Module):
         """
         n, names = len(x), self.chart.names
         before = self.config.before**2 + (self.config.edges**2 if self.turns else 0.0)
-        x = blur(x, x.new_full((1,), before**0.5))
-        unit = numbers.rand(n, 3).to(centre.dtype)
-        angle = 2 * math.pi * unit[:, 0] if "rotation" in names else torch.zeros_like(unit[:, 0])
+        x = blur(x, x.new_full((1,), before**0.5), zero_around=True)
+        unit = numbers.rand(n, 1)[:, 0].to(centre.dtype)
+        angle = 2 * math.pi * unit if "rotation" in names else torch.zeros_like(unit)
         logs = torch.zeros_like(centre)
         if own:
             mine, logs = eigen(*matrix_of(own))
             angle = angle if "zoom" in own and len(own) == 1 else mine
-        # Sizes that are not asked for differ at random: more pictures to learn from.
-        zoom = 0.0 if own else self.config.jitter * (2 * unit[:, 1:2] - 1)
-        factor = self.poses.extent * torch.exp(logs + zoom)
+        # A canonical picture tells sizes and shapes by a few per cent, as pixels blur small content
+        # more; random stretches hide that, before all pictures are blurred alike.
+        hidden = self.config.jitter * numbers.randn(n, 2).to(centre.dtype).clamp(-2, 2)
+        factor = self.poses.extent * torch.exp(logs + HIDDEN * hidden)
         axes = turns(angle)
         theta = torch.cat((axes @ torch.diag_embed(factor), centre[..., None]), -1)
         how = {"interpolation": self.action.interpolation}
         x = warp(x, theta.to(x.dtype), **how)
         config, left = self.config, torch.zeros_like(factor)
         if own:
-            variance = own_variance(self.action, config, self.turns)
-            left = (self.poses.blur - variance / factor.square()).clamp_min(0)
+            variance = own_variance(self.action, config, self.turns, self.poses.pixel)
+            left = (MARGIN * self.poses.blur - variance / factor.square()).clamp_min(0)
         sigma = config.least + (config.most - config.least) * numbers.rand(n, 1)
-        x = blur(x, (left + sigma.square()).sqrt().to(x.dtype))
+        x = blur(x, (left + sigma.square()).sqrt().to(x.dtype), zero_around=True)
         if self.turned:
             back = axes.mT @ q.mT.to(axes.dtype)
             x = warp(x, torch.cat((back, torch.zeros_like(centre)[..., None]), -1).to(x.dtype), **how)
@@ -207,10 +210,10 @@ class PoseView(nn.Module):
         return centre[:, SHIFTS.index(name), None].expand(found.shape[:2])
 
 
-def own_variance(action: ImageAction, config: Views, turns: bool) -> float:
+def own_variance(action: ImageAction, config: Views, turns: bool, pixel: float) -> float:
     """Variance, in pixels, of the blur that pictures have once they are resampled."""
     edges = config.edges**2 if turns else 0.0
-    return config.before**2 + edges + 1 / 12 + (1 / 6 if action.interpolation == "bilinear" else 0)
+    return config.before**2 + edges + pixel + (1 / 6 if action.interpolation == "bilinear" else 0)
 
 
 def octaves(values: Tensor) -> Tensor:

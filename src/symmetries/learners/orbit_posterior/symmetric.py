@@ -56,7 +56,7 @@ def contents_repeat(images: Tensor, chart: Chart, frame: Frame) -> bool:
     """
     x = frame.content(images[:NEIGHBOURS])
     if frame.plain:
-        x = canonical(x, chart, find_poses(x, chart, 0.0))
+        x = canonical(x, chart, find_poses(x, chart))
     window = round_window(x.shape[-2], x.shape[-1], 1.0, 1.0).to(x.device)
     versions = [blur(v, v.new_ones(1)) * window for v in _versions(x, chart, frame)]
     own = versions[0][:LOOKED_AT].flatten(1)
