@@ -239,15 +239,13 @@ class Fit:
     @torch.no_grad()
     def _learn_whitening(self) -> None:
         """Show the network what its views look like, before it learns from them."""
-        if self.network.whitening is None:  # a backbone from elsewhere gets views as they are
-            return
         model, device = self.model, device_of(self.run)
         rows = torch.arange(VIEWED)
         x = self.split[0][rows % len(self.split[0])].to(device)
         numbers = place_numbers(mix(model.seed, 14, self.fold), rows.to(device))
         u = model.chart.draw(numbers.rand(VIEWED, len(model.chart.coordinates)))
         views = model.view.to(device)(x, u, numbers)
-        self.network.to(device).whitening.learn(views[1])
+        self.network.to(device).learn_whitening(views[1:])
 
     @property
     def most_rounds(self) -> int:

@@ -30,6 +30,7 @@ class Histograms(nn.Module):
         features: number of features.
         hidden: units of each density's hidden layer.
         dropout: after it, while training.
+        seen: how many features each density sees: lines the last ones, others the first; all.
 
     Example:
         >>> from symmetries.groups.affine import Affine2
@@ -45,20 +46,22 @@ class Histograms(nn.Module):
         features: int,
         hidden: int = 256,
         dropout: float = 0.0,
+        seen: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
         self.coordinates = tuple(coordinates)
         self.dropout = dropout
         self.parts = nn.ModuleList()
-        inputs = features
-        for coordinate in self.coordinates:
+        self.seen = tuple(seen or [features] * len(self.coordinates))
+        known = 0
+        for coordinate, own in zip(self.coordinates, self.seen, strict=True):
             last = nn.Linear(hidden, coordinate.size)
             nn.init.zeros_(last.weight)
             nn.init.zeros_(last.bias)
-            layers = (nn.Linear(inputs, hidden), nn.GELU(), nn.LayerNorm(hidden))
+            layers = (nn.Linear(own + known, hidden), nn.GELU(), nn.LayerNorm(hidden))
             # Nothing stands where stored weights have counted a layer of dropout.
             self.parts.append(nn.Sequential(*layers, nn.Identity(), last))
-            inputs += coordinate.size if coordinate.kind == "finite" else 2 * WAVES
+            known += coordinate.size if coordinate.kind == "finite" else 2 * WAVES
 
     @property
     def dtype(self) -> torch.dtype:
@@ -112,6 +115,8 @@ class Histograms(nn.Module):
             known: features of earlier coordinates, which is added to.
         """
         before = self._before(j, u, {} if known is None else known)
+        line = self.coordinates[j].kind == "line"
+        context = context[:, -self.seen[j] :] if line else context[:, : self.seen[j]]
         layers: Any = self.parts[j]
         times = len(u) // max(1, len(context))
         if not before:

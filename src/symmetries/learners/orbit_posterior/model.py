@@ -112,11 +112,12 @@ class OrbitPosterior(nn.Module):
         for fold in range(self.fold_count + 1):  # the last one learns from fewer pictures
             with seeded(mix(self.seed, 13, fold) % 2**31):
                 backbone = None if self.make_backbone is None else self.make_backbone()
-                coordinates, numbers = chart.coordinates, 0
+                how: tuple[Any, ...] = (self.view.shape, self.config.network, backbone)
                 if isinstance(self.view, PoseView):
-                    coordinates, numbers = self.view.coordinates, self.view.features
-                how = (self.config.network, backbone, numbers)
-                fits.append(PoseNetwork(coordinates, self.view.shape, *how))
+                    own = (self.view.features, self.view.two)
+                    fits.append(PoseNetwork(self.view.coordinates, *how, *own))
+                else:
+                    fits.append(PoseNetwork(chart.coordinates, *how))
         self.smaller_fit = fits.pop()
         self.fits: Sequence[PoseNetwork] = nn.ModuleList(fits)  # type: ignore[assignment]
         self.gains = [0.0] * self.fold_count

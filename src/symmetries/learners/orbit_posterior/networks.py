@@ -79,6 +79,7 @@ class PoseNetwork(nn.Module):
         config: sizes.
         backbone: any module from views (N, C, H, W) to features (N, F); by default one is made.
         numbers: how many features views have beside their pictures.
+        two: whether there are two pictures of each view: lines are read from the second one.
     """
 
     def __init__(
@@ -88,13 +89,21 @@ class PoseNetwork(nn.Module):
         config: Network,
         backbone: nn.Module | None = None,
         numbers: int = 0,
+        two: bool = False,
     ) -> None:
         super().__init__()
         kind = network_kind(config.kind, shape)
         self.whitening = Whitening(shape) if backbone is None else None
         self.backbone = backbone or _built(kind, shape, config)
         features = config.features if backbone is None else _features(backbone, shape)
-        self.head = Histograms(coordinates, features + numbers, config.features, config.dropout)
+        self.coarse = None
+        seen = [features + numbers] * len(coordinates)
+        if two:
+            self.coarse = nn.Sequential(Whitening(shape), _built(kind, shape, config))
+            own = config.features + numbers
+            seen = [own if c.kind == "line" else features for c in coordinates]
+            features += config.features
+        self.head = Histograms(coordinates, features + numbers, config.features, config.dropout, seen)
 
     def train(self, mode: bool = True) -> Self:
         """Switch modes; a frozen backbone is never trained, nor are its running statistics."""
@@ -109,9 +118,18 @@ class PoseNetwork(nn.Module):
         pictures = shown[0].to(self.head.dtype)
         if self.whitening is not None:
             pictures = self.whitening(pictures)
-        features: Tensor = self.backbone(pictures).flatten(1)
-        every = features if len(shown) == 1 else torch.cat((features, *shown[1:]), -1)
+        parts = [self.backbone(pictures).flatten(1)]
+        if self.coarse is not None:
+            parts.append(self.coarse(shown[1].to(self.head.dtype)).flatten(1))
+        every = torch.cat((*parts, *shown[len(parts):]), -1) if len(shown) > 1 else parts[0]
         return every.to(self.head.dtype)
+
+    def learn_whitening(self, shown: Sequence[Tensor]) -> None:
+        """Show the network what its pictures look like; a backbone from elsewhere gets all as it is."""
+        if self.whitening is not None:
+            self.whitening.learn(shown[0])
+        if self.coarse is not None:
+            self.coarse[0].learn(shown[1])
 
     def log_ratio(
         self, asked: Tensor, shown: Sequence[Tensor], numbers: Numbers | None = None

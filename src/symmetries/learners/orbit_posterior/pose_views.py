@@ -24,7 +24,7 @@ from symmetries.learners.orbit_posterior.canonical import (
     turned,
     turns,
 )
-from symmetries.learners.orbit_posterior.chart import SHIFTS, Chart, Coordinate
+from symmetries.learners.orbit_posterior.chart import SHIFTS, STRETCHES, Chart, Coordinate
 from symmetries.learners.orbit_posterior.config import Views
 from symmetries.learners.orbit_posterior.frames import Frame
 from symmetries.learners.orbit_posterior.numbers import Numbers
@@ -34,6 +34,7 @@ from symmetries.ops.warp import warp
 OCTAVES, RANGE = 3, 1.5  # of the waves by which a place is shown to a network
 HIDDEN = 0.7  # of the jitter: standard deviation of random stretches
 MARGIN = 1.4  # of the blur: room for those
+COARSE = 0.5  # standard deviation of the noise from which stretches are read
 JITTERED = 0.5  # of the jitter: how far a place that is shown is moved at random
 
 
@@ -68,7 +69,10 @@ class PoseView(nn.Module):
         self.shifts = bool(set(SHIFTS) & set(names))
         self.lines = tuple(name for name in names if name in poses.middle)
         self.turns = "rotation" in names or chart.finite is not None
-        self.turned = self.turns or bool(set(poses.middle) & {"scale_x", "scale_y", "shear"})
+        self.shapes = bool(set(poses.middle) & {"scale_x", "scale_y", "shear"})
+        self.turned = self.turns or self.shapes
+        # Turns are read from sharp pictures, stretches from coarse ones.
+        self.two = self.turns and bool(set(poses.middle) & set(STRETCHES))
         self.coordinates = tuple(self._coordinate(c) for c in chart.coordinates)
         self.register_buffer("window", round_window(*shape[1:], 1.0, config.margin))
         self.window: Tensor
@@ -109,12 +113,12 @@ class PoseView(nn.Module):
             act, shown = ColourAction(self.chart.colours), (x + self.frame.fill).clamp(0, 1)
             x = act(self.chart.colour(u).to(x.dtype), shown) - self.frame.fill
         x = x * (torch.exp(2 * config.jitter * (2 * numbers.rand(n, 1, 1, 1) - 1)) / self.scale).to(x.dtype)
-        x = self._canonical(x, centre, own, q, numbers)
-        noise = config.noise * numbers.rand(n, 1, 1, 1) * numbers.randn(*x.shape)
-        x = (x + noise.to(x.dtype)) * self.window
-        if self.shifts:
-            return asked, x
-        return asked, x, self._place(centre, own, q, numbers)
+        level = config.noise * numbers.rand(n, 1, 1, 1)
+        shown = []
+        for picture, coarse in self._canonical(x, centre, own, q, numbers):
+            noise = (COARSE if coarse else level) * numbers.randn(*picture.shape)
+            shown.append((picture + noise.to(picture.dtype)) * self.window)
+        return (asked, *shown) if self.shifts else (asked, *shown, self._place(centre, own, q, numbers))
 
     def _asked(self, u: Tensor, centre: Tensor, own: Mapping[str, Tensor]) -> Tensor:
         columns = []
@@ -129,39 +133,45 @@ class PoseView(nn.Module):
 
     def _canonical(
         self, x: Tensor, centre: Tensor, own: Mapping[str, Tensor], q: Tensor, numbers: Numbers
-    ) -> Tensor:
-        """Q x in the middle pose, blurred alike for every pose.
+    ) -> list[tuple[Tensor, bool]]:
+        """Q x in the middle pose, and whether it is the coarse picture that stretches are read from.
 
         Two resamplings: along the axes of the stretch, where sharpness is levelled by a blur along
         rows and columns, and by Q. Without stretches the axes are random.
         """
-        n, names = len(x), self.chart.names
-        before = self.config.before**2 + (self.config.edges**2 if self.turns else 0.0)
+        n, names, config = len(x), self.chart.names, self.config
+        before = config.before**2 + (config.edges**2 if self.turns else 0.0)
         x = blur(x, x.new_full((1,), before**0.5), zero_around=True)
         unit = numbers.rand(n, 1)[:, 0].to(centre.dtype)
         angle = 2 * math.pi * unit if "rotation" in names else torch.zeros_like(unit)
         logs = torch.zeros_like(centre)
         if own:
             mine, logs = eigen(*matrix_of(own))
-            angle = angle if "zoom" in own and len(own) == 1 else mine
+            angle = mine if self.shapes else angle
         # A canonical picture tells sizes and shapes by a few per cent, as pixels blur small content
         # more; random stretches hide that, before all pictures are blurred alike.
-        hidden = self.config.jitter * numbers.randn(n, 2).to(centre.dtype).clamp(-2, 2)
+        hidden = config.jitter * numbers.randn(n, 2).to(centre.dtype).clamp(-2, 2)
         factor = self.poses.extent * torch.exp(logs + HIDDEN * hidden)
         axes = turns(angle)
         theta = torch.cat((axes @ torch.diag_embed(factor), centre[..., None]), -1)
         how = {"interpolation": self.action.interpolation}
         x = warp(x, theta.to(x.dtype), **how)
-        config, left = self.config, torch.zeros_like(factor)
+        sigma = config.least + (config.most - config.least) * numbers.rand(n, 1)
+        pictures = []
         if own:
             variance = own_variance(self.action, config, self.turns, self.poses.pixel)
             left = (MARGIN * self.poses.blur - variance / factor.square()).clamp_min(0)
-        sigma = config.least + (config.most - config.least) * numbers.rand(n, 1)
-        x = blur(x, (left + sigma.square()).sqrt().to(x.dtype), zero_around=True)
-        if self.turned:
-            back = axes.mT @ q.mT.to(axes.dtype)
-            x = warp(x, torch.cat((back, torch.zeros_like(centre)[..., None]), -1).to(x.dtype), **how)
-        return x
+            level = (left + sigma.square()).sqrt()
+            pictures.append((blur(x, level.to(x.dtype), zero_around=True), True))
+        if self.turns or not own:
+            sharp = pictures[0][0] if self.shapes else blur(x, sigma[:, 0].to(x.dtype), True)
+            pictures.insert(0, (sharp, False))
+        if not self.turned:
+            return pictures
+        back = torch.cat((axes.mT @ q.mT.to(axes.dtype), torch.zeros_like(centre)[..., None]), -1)
+        every = warp(torch.cat([picture for picture, _ in pictures], 1), back.to(x.dtype), **how)
+        split = every.split(x.shape[1], 1)
+        return [(part, coarse) for part, (_, coarse) in zip(split, pictures, strict=True)]
 
     def _place(
         self, centre: Tensor, own: Mapping[str, Tensor], q: Tensor, numbers: Numbers
