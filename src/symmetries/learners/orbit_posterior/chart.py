@@ -122,11 +122,6 @@ class Chart:
         return {c.name: c.reach for c in self.coordinates if c.kind != "finite"}
 
     @property
-    def turns(self) -> bool:
-        """Whether content is turned or mirrored."""
-        return "rotation" in self._place or self.finite is not None
-
-    @property
     def moves_pixels(self) -> bool:
         """Whether anything but colours changes."""
         return self.planar is not None or self.finite is not None

@@ -177,7 +177,7 @@ class OrbitPosterior(nn.Module):
         if computed(self.chart, self.frame.plain):
             share = self.share
             pixel = share**2 / 12 + (1 / 6 if share < 1 else 0.0)  # of the data's and of shrinking
-            variance = own_variance(self.action, self._views(), self.chart.turns, pixel)
+            variance = own_variance(self.action, self._views(), pixel)
             self.poses = find_poses(self.frame.content(some), self.chart, variance, pixel)
             reach |= {name: 2 * far for name, far in self.poses.reach.items()}
         self.rebuild(Chart(self.chart.group, self.config.bins, reach))

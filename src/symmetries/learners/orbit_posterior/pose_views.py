@@ -34,7 +34,7 @@ from symmetries.ops.warp import warp
 OCTAVES, RANGE = 3, 1.5  # of the waves by which a place is shown to a network
 HIDDEN = 0.7  # of the jitter: standard deviation of random stretches
 MARGIN = 1.4  # of the blur: room for those
-COARSE = 0.5  # standard deviation of the noise from which stretches are read
+COARSE = 0.5  # standard deviation of the noise in pictures from which lines are read
 JITTERED = 0.5  # of the jitter: how far a place that is shown is moved at random
 
 
@@ -67,12 +67,12 @@ class PoseView(nn.Module):
         self.too_small = False
         names = chart.names
         self.shifts = bool(set(SHIFTS) & set(names))
-        self.lines = tuple(name for name in names if name in poses.middle)
         self.turns = "rotation" in names or chart.finite is not None
         self.shapes = bool(set(poses.middle) & {"scale_x", "scale_y", "shear"})
         self.turned = self.turns or self.shapes
-        # Turns are read from sharp pictures, stretches from coarse ones.
-        self.two = self.turns and bool(set(poses.middle) & set(STRETCHES))
+        # Turns are read from sharp pictures, places, sizes and shapes from coarse ones.
+        self.lines = bool(poses.middle)
+        self.two = self.lines and (self.turns or chart.colours is not None)
         self.coordinates = tuple(self._coordinate(c) for c in chart.coordinates)
         self.register_buffer("window", round_window(*shape[1:], 1.0, config.margin))
         self.window: Tensor
@@ -140,8 +140,8 @@ class PoseView(nn.Module):
         rows and columns, and by Q. Without stretches the axes are random.
         """
         n, names, config = len(x), self.chart.names, self.config
-        before = config.before**2 + (config.edges**2 if self.turns else 0.0)
-        x = blur(x, x.new_full((1,), before**0.5), zero_around=True)
+        before = (config.before**2 + config.edges**2) ** 0.5
+        x = blur(x, x.new_full((1,), before), zero_around=True)
         unit = numbers.rand(n, 1)[:, 0].to(centre.dtype)
         angle = 2 * math.pi * unit if "rotation" in names else torch.zeros_like(unit)
         logs = torch.zeros_like(centre)
@@ -157,13 +157,14 @@ class PoseView(nn.Module):
         how = {"interpolation": self.action.interpolation}
         x = warp(x, theta.to(x.dtype), **how)
         sigma = config.least + (config.most - config.least) * numbers.rand(n, 1)
-        pictures = []
+        pictures, level = [], sigma.expand_as(factor)
         if own:
-            variance = own_variance(self.action, config, self.turns, self.poses.pixel)
+            variance = own_variance(self.action, config, self.poses.pixel)
             left = (MARGIN * self.poses.blur - variance / factor.square()).clamp_min(0)
             level = (left + sigma.square()).sqrt()
+        if self.lines:
             pictures.append((blur(x, level.to(x.dtype), zero_around=True), True))
-        if self.turns or not own:
+        if self.two or not self.lines:
             sharp = pictures[0][0] if self.shapes else blur(x, sigma[:, 0].to(x.dtype), True)
             pictures.insert(0, (sharp, False))
         if not self.turned:
@@ -220,10 +221,10 @@ class PoseView(nn.Module):
         return centre[:, SHIFTS.index(name), None].expand(found.shape[:2])
 
 
-def own_variance(action: ImageAction, config: Views, turns: bool, pixel: float) -> float:
+def own_variance(action: ImageAction, config: Views, pixel: float) -> float:
     """Variance, in pixels, of the blur that pictures have once they are resampled."""
-    edges = config.edges**2 if turns else 0.0
-    return config.before**2 + edges + pixel + (1 / 6 if action.interpolation == "bilinear" else 0)
+    once = 1 / 6 if action.interpolation == "bilinear" else 0.0
+    return config.before**2 + config.edges**2 + pixel + once
 
 
 def octaves(values: Tensor) -> Tensor:
