@@ -1,4 +1,4 @@
-r"""Poses that can be computed: where content on a plain background is, how large, and in what shape.
+r"""Poses that can be computed: the place, size and shape of content on a plain background.
 
 The centre of mass c and the second moments C of a picture follow every affine map, c to M c + t and
 C to M C M^T. So along shifts and stretches a picture tells its own pose (c, L), with L = log(C) / 2
@@ -7,7 +7,6 @@ an orbit are the same but for a turn. What is left to learn is the turn, and how
 are distributed given the content.
 """
 
-import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -217,5 +216,3 @@ def turned(numbers: Mapping[str, Tensor], turn: Tensor) -> dict[str, Tensor]:
     zoom = numbers.get("zoom", torch.zeros_like(first))
     every = {"zoom": zoom, "scale_x": first - zoom, "scale_y": second - zoom, "shear": slant}
     return {name: every[name] for name in numbers}
-
-

@@ -42,18 +42,6 @@ class Frame:
         away = images - self.fill
         return away * (away.abs() > self.faint).to(away.dtype)
 
-    def extent(self, images: Tensor) -> float:
-        """Median size of the contents, in pixels: the mean side of the box around each.
-
-        It is infinite where the background is not plain.
-        """
-        if not self.plain:
-            return math.inf
-        content = self.content(images).abs().amax(1)
-        inked = content > CONTENT * content.amax((1, 2), keepdim=True)
-        rows, columns = inked.any(2).sum(1), inked.any(1).sum(1)
-        return float(((rows + columns) / 2).median())
-
 
 @torch.no_grad()
 def find_frame(images: Tensor, fill: float) -> Frame:

@@ -185,11 +185,12 @@ class OrbitPosterior(nn.Module):
 
     def set_reach(self, reach: Mapping[str, float]) -> None:
         """Another range of moves, by name, in which densities are shown: networks stay."""
-        self.chart = self.view.chart = self.chart.wider(reach)
+        given = {name: max(far, self.given_reach.get(name, 0.0)) for name, far in reach.items()}
+        self.chart = self.view.chart = self.chart.wider(given)
 
     @property
     def weighted(self) -> bool:
-        """Whether moves are drawn from a law that is not Haar measure, and have weights for that."""
+        """Whether moves are drawn from a law that is not Haar measure, and need weights."""
         return self.poses is None and self.chart.weighted
 
     def seen(self, images: Tensor) -> Tensor:

@@ -103,7 +103,9 @@ class PoseNetwork(nn.Module):
             own = config.features + numbers
             seen = [own if c.kind == "line" else features for c in coordinates]
             features += config.features
-        self.head = Histograms(coordinates, features + numbers, config.features, config.dropout, seen)
+        self.head = Histograms(
+            coordinates, features + numbers, config.features, config.dropout, seen
+        )
 
     def train(self, mode: bool = True) -> Self:
         """Switch modes; a frozen backbone is never trained, nor are its running statistics."""
@@ -121,11 +123,11 @@ class PoseNetwork(nn.Module):
         parts = [self.backbone(pictures).flatten(1)]
         if self.coarse is not None:
             parts.append(self.coarse(shown[1].to(self.head.dtype)).flatten(1))
-        every = torch.cat((*parts, *shown[len(parts):]), -1) if len(shown) > 1 else parts[0]
+        every = torch.cat((*parts, *shown[len(parts) :]), -1) if len(shown) > 1 else parts[0]
         return every.to(self.head.dtype)
 
     def learn_whitening(self, shown: Sequence[Tensor]) -> None:
-        """Show the network what its pictures look like; a backbone from elsewhere gets all as it is."""
+        """Show the layers that whiten what pictures look like; other backbones have none."""
         if self.whitening is not None:
             self.whitening.learn(shown[0])
         if self.coarse is not None:

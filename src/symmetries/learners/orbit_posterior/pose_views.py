@@ -24,7 +24,7 @@ from symmetries.learners.orbit_posterior.canonical import (
     turned,
     turns,
 )
-from symmetries.learners.orbit_posterior.chart import SHIFTS, STRETCHES, Chart, Coordinate
+from symmetries.learners.orbit_posterior.chart import SHIFTS, Chart, Coordinate
 from symmetries.learners.orbit_posterior.config import Views
 from symmetries.learners.orbit_posterior.frames import Frame
 from symmetries.learners.orbit_posterior.numbers import Numbers
@@ -96,7 +96,9 @@ class PoseView(nn.Module):
     def orthogonal(self, u: Tensor) -> Tensor:
         """Q (..., 2, 2) of coordinates (..., D): their turn, and their mirror image first."""
         names = self.chart.names
-        angle = u[..., names.index("rotation")] if "rotation" in names else torch.zeros_like(u[..., 0])
+        angle = (
+            u[..., names.index("rotation")] if "rotation" in names else torch.zeros_like(u[..., 0])
+        )
         q = turns(angle)
         if self.chart.finite is not None:
             q = q @ self.chart.finite.matrix(u[..., 0].long(), u.dtype)[..., :2, :2]
@@ -112,13 +114,16 @@ class PoseView(nn.Module):
         if self.chart.colours is not None:
             act, shown = ColourAction(self.chart.colours), (x + self.frame.fill).clamp(0, 1)
             x = act(self.chart.colour(u).to(x.dtype), shown) - self.frame.fill
-        x = x * (torch.exp(2 * config.jitter * (2 * numbers.rand(n, 1, 1, 1) - 1)) / self.scale).to(x.dtype)
+        x = x * (torch.exp(2 * config.jitter * (2 * numbers.rand(n, 1, 1, 1) - 1)) / self.scale).to(
+            x.dtype
+        )
         level = config.noise * numbers.rand(n, 1, 1, 1)
         shown = []
         for picture, coarse in self._canonical(x, centre, own, q, numbers):
             noise = (COARSE if coarse else level) * numbers.randn(*picture.shape)
             shown.append((picture + noise.to(picture.dtype)) * self.window)
-        return (asked, *shown) if self.shifts else (asked, *shown, self._place(centre, own, q, numbers))
+        place = () if self.shifts else (self._place(centre, own, q, numbers),)
+        return (asked, *shown, *place)
 
     def _asked(self, u: Tensor, centre: Tensor, own: Mapping[str, Tensor]) -> Tensor:
         columns = []
@@ -134,7 +139,7 @@ class PoseView(nn.Module):
     def _canonical(
         self, x: Tensor, centre: Tensor, own: Mapping[str, Tensor], q: Tensor, numbers: Numbers
     ) -> list[tuple[Tensor, bool]]:
-        """Q x in the middle pose, and whether it is the coarse picture that stretches are read from.
+        """Q x in the middle pose, and whether it is the coarse one, which lines are read from.
 
         Two resamplings: along the axes of the stretch, where sharpness is levelled by a blur along
         rows and columns, and by Q. Without stretches the axes are random.

@@ -79,7 +79,8 @@ def built_from_meta(kind: type[Kind], meta: Mapping[str, Any]) -> Kind:
     model.fold_count = meta["folds"]
     if meta.get("poses") is not None:
         poses = meta["poses"]
-        for value in (*poses["middle"].values(), *poses["reach"].values(), poses["extent"], poses["blur"], poses["pixel"]):
+        spread = (*poses["middle"].values(), *poses["reach"].values())
+        for value in (*spread, poses["extent"], poses["blur"], poses["pixel"]):
             check_number(value, "model")
         model.poses = Poses(**poses)
     model.rebuild(model.chart)
