@@ -32,8 +32,7 @@ demo: setup ## run the main job on a data set that ships with a dependency
 
 test: setup ## lint, types, doctests and tests: what CI runs
 	$(MAKE) --no-print-directory lint
-	$(MAKE) --no-print-directory -j 2 types doctest
-	$(MAKE) --no-print-directory tests
+	$(MAKE) --no-print-directory -j 2 types doctest tests
 
 lint: setup ## ruff: rules and format
 	$(BIN)/ruff check .

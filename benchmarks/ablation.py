@@ -61,7 +61,7 @@ class Run:
     end: float
     out: Path | None
     rows: list[dict[str, Any]] = field(default_factory=list)
-    known: dict[str, Any] = field(default_factory=environment)
+    known: dict[str, Any] = field(default_factory=dict)
 
     def over(self, left: float = 0.0) -> bool:
         """Whether the time is spent, or no more than so many seconds are left."""
@@ -299,7 +299,8 @@ def main() -> None:
     if default is not None and (options.steps or options.only):
         default = RESULTS / "parts" / "ablation-cuda.json"
     end = time.perf_counter() + options.budget
-    run = Run(Sizes(options.device, options.dry), end, options.out or default)
+    known = environment(options.device)
+    run = Run(Sizes(options.device, options.dry), end, options.out or default, known=known)
     measure(run, steps, only)
     failed = [row for row in run.rows if "error" in row]
     print(f"{len(run.rows)} cells, {len(failed)} failed", flush=True)

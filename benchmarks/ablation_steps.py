@@ -61,7 +61,7 @@ def symmetry(
         same = {"interpolation": told.interpolation, "holdout": told.holdout}
         same |= {"angles": told.network.angles, "moments": told.network.moments}
         same |= {"circular": told.flow.circular, "alignment": told.objective.alignment}
-        same |= {"idempotence": told.objective.idempotence}
+        same |= {"idempotence": told.objective.fixed_points.idempotence}
         same |= {"prototype_noise": told.objective.prototype_noise}
         config = SymmetryConfig.preset("quick").replace(**same)
     if products is not None:

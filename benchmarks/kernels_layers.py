@@ -31,7 +31,6 @@ from symmetries.nn.invariant_model import shallow_model
 from symmetries.nn.variational import VariationalLinear
 from symmetries.ops.adam import FusedAdamW
 from symmetries.ops.affine_exp import affine_exp
-from symmetries.ops.linear_head import linear_head
 from symmetries.ops.orbit_mean import orbit_mean
 from symmetries.ops.position_conv import Geometry, position_conv2d
 from symmetries.ops.rational_quadratic import circular_spline
@@ -103,13 +102,6 @@ def places(side: int) -> Made:
     return lambda: layer.generate((side, side)).weight, leaves, leaves
 
 
-def outputs(rows: int) -> Made:
-    """A last linear layer of ten outputs."""
-    linear, x = torch.nn.Linear(256, 10).to(DEVICE), normal(rows, 256)
-    leaves = [x, linear.weight, linear.bias]
-    return lambda: linear_head(x, linear), leaves, leaves
-
-
 def classes(rows: int) -> Made:
     """The expected log-likelihood of ten classes under Gaussian outputs, two draws."""
     model = shallow_model((1, 4, 4), 10, Affine2("rotation"), features=8).to(DEVICE)
@@ -175,8 +167,6 @@ def cases() -> Iterator[Case]:
     for side in (8, 32, 128):
         pixels = 25 * side**2 * 32 * 32 + (side + 4) ** 2 * 32 * 32
         yield f"features at each place, {side} x {side}", lambda n=side: places(n), pixels
-    for count in (128, 2560, 163_840):
-        yield f"ten outputs, {count} x 256", lambda n=count: outputs(n), count * 2560
     for count in (128, 2048, 131_072):
         yield f"log-likelihood of classes, {count}", lambda n=count: classes(n), 0
     for points in (1024, 2560, 1_048_576):

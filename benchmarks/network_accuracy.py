@@ -16,9 +16,11 @@ batch size and transformations for all:
 """
 
 import argparse
+import itertools
 import math
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +31,11 @@ from torch import Tensor, nn
 from symmetries.data import ImageSet, load
 from symmetries.data.derived import rotated
 from symmetries.learners.invariant_network import InvariantNetwork, InvariantNetworkConfig
+from symmetries.learners.invariant_network.convolutions import convolutions_as_products
+from symmetries.learners.invariant_network.training import train_jobs
 from symmetries.nn.named_networks import named_network
-from symmetries.training import train
+from symmetries.training import TrainJob, fit_together
+from symmetries.training.ensemble import TrainJobs
 from symmetries.training.step import mix, seeded
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -56,6 +61,9 @@ def network(classes: int, channels: int, width: int, seed: int) -> nn.Sequential
         )  # fmt: skip
 
 
+Found = tuple[InvariantNetwork, dict[str, Any]]  # a trained network, and what is known of it
+
+
 class Comparison:
     """One data set, number of labels and seed, for all methods.
 
@@ -77,7 +85,7 @@ class Comparison:
     def learner(self, degrees: float, **more: Any) -> InvariantNetwork:  # noqa: ANN401
         """An untrained network, averaged over a half-width in degrees."""
         given, images = self.given, self.data[0]
-        config = InvariantNetworkConfig(half_width=degrees / 180, learn=False)
+        config = InvariantNetworkConfig(half_width=0.1, learn=False)
         config = config.replace(
             **{
                 "samples": given.samples if degrees else 1, "steps": given.steps,
@@ -90,13 +98,20 @@ class Comparison:
             module = network(classes, images.shape[1], given.width, self.seed)
         else:
             module = named_network(given.network, shape, classes, 1000 + self.seed)
-        return InvariantNetwork(module, "rotation", shape, config, seed=self.seed)
-
-    def held(self, degrees: float, data: tuple[Tensor, Tensor]) -> InvariantNetwork:
-        """A network trained at a half-width."""
-        model = self.learner(degrees)
-        model.fit(data, **self.run)
+        model = InvariantNetwork(module, "rotation", shape, config, seed=self.seed)
+        model.network.box.set_half_width(torch.tensor([math.radians(degrees)]))
         return model
+
+    def held(
+        self,
+        degrees: float,
+        data: tuple[Tensor, Tensor] | None = None,
+        **more: Any,  # noqa: ANN401
+    ) -> TrainJobs[InvariantNetwork]:
+        """Train a network at a half-width."""
+        model = self.learner(degrees, **more)
+        yield from train_jobs(model, *(data or self.data), self.run)
+        return model.eval()
 
     @torch.no_grad()
     def accuracy(self, model: InvariantNetwork, data: tuple[Tensor, Tensor] | None = None) -> float:
@@ -105,16 +120,20 @@ class Comparison:
         parts = [model(part.to(model.device)).argmax(1).cpu() for part in images.split(1000)]
         return float((torch.cat(parts) == labels).float().mean())
 
-    def by_validation(self) -> tuple[InvariantNetwork, dict[str, Any]]:
+    def by_validation(self) -> TrainJobs[Found]:
         """The best of a grid on a fifth of the training images, trained again on all."""
         images, labels = self.data
         kept = len(images) - len(images) // 5
         first, rest = (images[:kept], labels[:kept]), (images[kept:], labels[kept:])
-        scores = [self.accuracy(self.held(degrees, first), rest) for degrees in GRID]
+        scores = []
+        for degrees in GRID:
+            model = yield from self.held(degrees, first)
+            scores.append(self.accuracy(model, rest))
         degrees = GRID[scores.index(max(scores))]
-        return self.held(degrees, self.data), {"half_width": degrees, "scores": scores}
+        model = yield from self.held(degrees, samples=self.given.samples)
+        return model, {"half_width": degrees, "scores": scores}
 
-    def learned(self) -> tuple[InvariantNetwork, dict[str, Any]]:
+    def learned(self) -> Found:
         """By the evidence."""
         model = self.learner(18.0, learn=True, samples=self.given.samples)
         model.fit(self.data, **self.run)
@@ -130,18 +149,20 @@ class Comparison:
             "effective parameters": float(model.effective_parameters),
         }
 
-    def by_loss(self, augment: Any = None) -> tuple[InvariantNetwork, dict[str, Any]]:  # noqa: ANN401
+    def by_loss(self, augment: Any = None) -> TrainJobs[Found]:  # noqa: ANN401
         """Augerino; or with an augmentation, training on augmented images."""
         model = self.learner(0.0 if augment else 18.0)
         box = model.network.box
         box.free.requires_grad_(augment is None)
 
-        def loss(_: nn.Module, batch: Any, step: Any) -> dict[str, Tensor]:  # noqa: ANN401
+        def loss(model: Any, batch: Any, step: Any) -> dict[str, Tensor]:  # noqa: ANN401
             images, labels = batch
             if augment is not None:
                 return {"loss": F.cross_entropy(model.module(augment(images)), labels)}
-            eta = box.noise(model.config.samples, "sobol", step.generator) * box.half_width
-            outputs = model.network.average(images, model.group.exp(eta))
+            box, count = model.network.box, model.config.samples
+            eta = box.noise(count, "sobol", step.generator) * box.half_width
+            with convolutions_as_products(images.device):
+                outputs = model.network.average(images, model.group.exp(eta))
             return {"loss": F.cross_entropy(outputs, labels) - AUGERINO * box.half_width.sum()}
 
         training = model.config.training.train_config(seed=mix(self.seed, 0), **self.run)
@@ -150,26 +171,38 @@ class Comparison:
         groups = [{"params": list(model.module.parameters())}]
         if augment is None:
             groups.append({"params": [box.free], "lr": 0.01})
-        train(model, loss, self.data, training, param_groups=groups)
-        model.eval()
-        return model, {"half_width": math.degrees(float(box.half_width[0].detach()))}
+        yield TrainJob(model, loss, self.data, training, param_groups=groups)
+        return model.eval(), {"half_width": math.degrees(float(box.half_width[0].detach()))}
 
-    def measure(self, method: str, law: float) -> dict[str, Any]:
-        """Accuracy and seconds of one method."""
-        began, known = time.perf_counter(), {}
+    def fixed(self, degrees: float) -> TrainJobs[Found]:
+        """At a half-width that is known."""
+        model = yield from self.held(degrees)
+        return model, {"half_width": degrees}
+
+
+def measured(method: str, law: str, several: list[Comparison]) -> Iterator[dict[str, Any]]:
+    """Accuracy and seconds of one method with each seed; those of some methods train as one."""
+    generators: dict[str, Callable[[Comparison], TrainJobs[Found]]] = {
+        "none": lambda one: one.fixed(0.0),
+        "law of the data": lambda one: one.fixed(LAWS[law]),
+        "grid by validation": lambda one: one.by_validation(),
+        "Augerino": lambda one: one.by_loss(),
+        "TrivialAugment": lambda one: one.by_loss(trivial_augment()),
+    }
+    at_once = [[one] for one in several]
+    if method not in ("learned", "TrivialAugment"):  # that draws one operation for all
+        at_once = [several]
+    for some in at_once:
+        began = time.perf_counter()
         if method == "learned":
-            model, known = self.learned()
-        elif method == "grid by validation":
-            model, known = self.by_validation()
-        elif method == "Augerino":
-            model, known = self.by_loss()
-        elif method == "TrivialAugment":
-            model, known = self.by_loss(trivial_augment())
+            found = [some[0].learned()]
         else:
-            degrees = law if method == "law of the data" else 0.0
-            model, known = self.held(degrees, self.data), {"half_width": degrees}
-        seconds = time.perf_counter() - began
-        return {"method": method, "accuracy": self.accuracy(model), "seconds": seconds, **known}
+            found = fit_together([generators[method](one) for one in some])
+        seconds = (time.perf_counter() - began) / len(some)
+        for one, (model, known) in zip(some, found, strict=True):
+            accuracy = one.accuracy(model)
+            row = {"seed": one.seed, "method": method, "accuracy": accuracy, "seconds": seconds}
+            yield {**row, "trained as one": len(some), **known}
 
 
 def trivial_augment() -> Any:  # noqa: ANN401 - a function of images
@@ -211,29 +244,33 @@ def main() -> None:
     name = f"network_accuracy-{given.data}-{kind}{given.name}"
     rows: list[dict[str, Any]] = []
     ends, longest = time.perf_counter() + given.budget, dict[str, float]()
-    for labels in given.labels:
-        for seed in given.seeds:
-            generator = torch.Generator().manual_seed(mix(seed, 7))
-            chosen = torch.randperm(len(seen), generator=generator)[:labels].tolist()
-            for law in given.laws:
-                sets = (seen.subset(chosen), unseen.subset(list(range(TESTED))))
-                if LAWS[law]:
-                    train_set = rotated(sets[0], LAWS[law], seed=seed)
-                    sets = (train_set, rotated(sets[1], LAWS[law], "test"))
-                compared = Comparison(*sets, given, seed)
-                for method in given.methods:
-                    if time.perf_counter() + longest.get(method, 0.0) > ends:
-                        print(f"{method}: no time is left", flush=True)
-                        continue
-                    found = compared.measure(method, LAWS[law])
-                    longest[method] = max(longest.get(method, 0.0), found["seconds"])
-                    row = {"data": law, "labels": labels, "seed": seed, **found}
-                    print(
-                        {k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()},
-                        flush=True,
-                    )
-                    rows.append({**row, "steps": given.steps, "samples": given.samples})
-                    record(name, rows, part=True)
+    cases = itertools.product(given.labels, given.laws)
+    for (labels, law), method in itertools.product(cases, given.methods):
+        several = [
+            Comparison(*sets(seen, unseen, labels, law, seed), given, seed) for seed in given.seeds
+        ]
+        for row in measured(method, law, several):
+            settings = {"steps": given.steps, "samples": given.samples}
+            rows.append({"data": law, "labels": labels, **row, **settings})
+            shown = {k: round(v, 4) if isinstance(v, float) else v for k, v in rows[-1].items()}
+            print(shown, flush=True)
+            record(name, rows, part=True)
+            longest[method] = max(longest.get(method, 0.0), row["seconds"])
+            if time.perf_counter() + longest[method] > ends:
+                print(f"{method}: no time is left", flush=True)
+                break
+
+
+def sets(
+    seen: ImageSet, unseen: ImageSet, labels: int, law: str, seed: int
+) -> tuple[ImageSet, ImageSet]:
+    """So many images to learn from, drawn by a seed, and those to test on; turned, if asked."""
+    generator = torch.Generator().manual_seed(mix(seed, 7))
+    chosen = torch.randperm(len(seen), generator=generator)[:labels].tolist()
+    train, test = seen.subset(chosen), unseen.subset(list(range(TESTED)))
+    if LAWS[law]:
+        return rotated(train, LAWS[law], seed=seed), rotated(test, LAWS[law], "test")
+    return train, test
 
 
 if __name__ == "__main__":

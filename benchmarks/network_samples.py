@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from symmetries.data import load
-from symmetries.learners.invariant_network.search import trained_at
+from symmetries.learners.invariant_network.candidates import trained_at
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import record

@@ -6,11 +6,16 @@ moved in the same way but not averaged, as in training with augmentation; and an
 precisions and widths, which must cost at most a tenth of an epoch of 50,000 images.
 
     python benchmarks/network_speed.py --device cuda
+
+With ``--candidates 7`` so many networks of two convolutions on images of 28 x 28, as in
+``network_widths.py``, at different half-widths: seconds of training them one after the other, and
+as one, whose convolutions are products of matrices or grouped.
 """
 
 import argparse
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +23,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.learners.invariant_network import InvariantNetwork, InvariantNetworkConfig
+from symmetries.learners.invariant_network import (
+    InvariantNetwork,
+    InvariantNetworkConfig,
+    candidates,
+    convolutions,
+)
 from symmetries.learners.invariant_network.training import HyperUpdates
 from symmetries.nn.named_networks import named_network
 from symmetries.training import train
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import record, synchronise
+from network_widths import SIZES, untrained
 
 EPOCH = 50_000
 
@@ -71,6 +82,44 @@ def seconds_per_update(learner: InvariantNetwork, data: Any, config: Any, learn:
     return min(times[1:])
 
 
+def seconds_of_candidates(given: Any) -> list[dict[str, Any]]:  # noqa: ANN401
+    """Seconds of several trainings alone and as one, and of an update of precisions in each way."""
+    size = replace(SIZES["mnist"], steps=given.steps)
+    generator = torch.Generator().manual_seed(0)
+    images = torch.rand(size.examples, 1, 28, 28, generator=generator)
+    labels = torch.randint(6, (size.examples,), generator=generator)
+    learner = untrained((images, labels, 6), size, 0.0, 0, every=10 * given.steps)
+    learner.to(given.device)
+    widths = torch.linspace(0.3, 3.0, given.candidates)[:, None]
+    run = {"device": given.device, "progress": False}
+    rows = []
+    largest = convolutions.LARGEST
+    for way, together, numbers in (
+        ("one after the other", False, largest),
+        ("as one, products", True, largest),
+        ("as one, grouped convolutions", True, 0),
+    ):
+        candidates._gains_together = lambda *_, together=together: together
+        convolutions.LARGEST = numbers
+        seconds = []
+        for _ in range(3):
+            synchronise()
+            began = time.perf_counter()
+            models = list(candidates.trained_each(learner, widths, images, labels, run))
+            synchronise()
+            seconds.append(time.perf_counter() - began)
+        config = learner.config.training.train_config(seed=0).replace(batch_size=size.batch)
+        update = seconds_per_update(models[0].eval(), (images, labels), config, learn=False)
+        rows.append(
+            {
+                "candidates": given.candidates, "steps": given.steps, "way": way,
+                "seconds": min(seconds[1:]), "first": seconds[0], "update": update,
+            }
+        )  # fmt: skip
+        print(rows[-1], flush=True)
+    return rows
+
+
 def main() -> None:
     """Measure and record."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -81,7 +130,12 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--examples", type=int, default=5000)
     parser.add_argument("--rows", nargs="+", type=int, default=[512, 2048])
+    parser.add_argument("--candidates", type=int, default=0, help="networks that train as one")
     given = parser.parse_args()
+    kind = "cuda" if given.device.startswith("cuda") else "cpu"
+    if given.candidates:
+        record(f"network_candidates-{kind}", seconds_of_candidates(given))
+        return
     generator = torch.Generator().manual_seed(0)
     data = (
         torch.rand(given.examples, 3, 32, 32, generator=generator),
@@ -113,7 +167,6 @@ def main() -> None:
                 }
             )  # fmt: skip
             print(rows[-1], flush=True)
-    kind = "cuda" if given.device.startswith("cuda") else "cpu"
     record(f"network_speed-{kind}", rows)
 
 

@@ -35,7 +35,7 @@ from torch import Tensor, nn
 from symmetries.data import ImageSet, load
 from symmetries.data.derived import pose_sectors, rotated, six_or_nine
 from symmetries.learners.invariant_network import InvariantNetwork, InvariantNetworkConfig
-from symmetries.learners.invariant_network.search import trained_at
+from symmetries.learners.invariant_network.candidates import trained_each
 from symmetries.nn.named_networks import named_network
 from symmetries.training.step import seeded
 
@@ -177,10 +177,9 @@ class Measurement:
         """The exact evidence along the width, from other initial weights."""
         began, (images, labels, _) = time.perf_counter(), self.found
         learner = untrained(self.found, self.size, 0.0, seed)
-        total = []
-        for width in torch.tensor(self.widths)[:, None].deg2rad():
-            model = trained_at(learner, width, images, labels, self.run)
-            total.append(exact_evidence(model, images, labels, self.size))
+        widths = torch.tensor(self.widths)[:, None].deg2rad()
+        models = trained_each(learner, widths, images, labels, self.run)
+        total = [exact_evidence(model, images, labels, self.size) for model in models]
         row = self.row
         row["log evidence"].append(total)
         optimum(row)

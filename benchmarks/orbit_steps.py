@@ -46,17 +46,19 @@ def kept_losses(losses: list[float]) -> list[float]:
     return [round(value, 4) for value in found]
 
 
-def measure(case: str, steps: int, pictures: int, repeats: int, device: str) -> list[Any]:
+def measure(
+    case: str, steps: int, pictures: int, repeats: int, device: str, alternatives: tuple[Any, ...]
+) -> list[Any]:
     """One row for each alternative."""
     content, size, planted, group, preset = CASES[case]
     images = plant(content, size, pictures, planted, f"steps-{case}").images
     config = OrbitConfig.preset(preset)
     config = replace(config, training=replace(config.training, steps=steps))
     shape: Any = tuple(images.shape[1:])
-    found: dict[Any, list[float]] = {alternative: [] for alternative in ALTERNATIVES}
+    found: dict[Any, list[float]] = {alternative: [] for alternative in alternatives}
     losses: dict[Any, list[float]] = {}
     for _ in range(repeats):
-        for alternative in ALTERNATIVES:
+        for alternative in alternatives:
             model = OrbitPosterior(ImageAction(parse_group(group)), shape, config).to(device)
             small = model.seen(images).to(device)
             rounds.STEPS = 8 if alternative == "eager" else int(alternative)
@@ -77,6 +79,7 @@ def measure(case: str, steps: int, pictures: int, repeats: int, device: str) -> 
             "steps_as_one": alternative,
             "steps": steps,
             "milliseconds_per_step": round(1000 * min(times) / steps, 3),
+            "each": [round(1000 * each / steps, 3) for each in times],
             **dict(zip(KEPT, kept_losses(losses[alternative]), strict=True)),
         }
         for alternative, times in found.items()
@@ -91,13 +94,15 @@ def main() -> None:
     parser.add_argument("--pictures", type=int, default=1000)
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
+    parser.add_argument("--graphs", nargs="+", type=int, help="steps of a graph; all by default")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     rows: list[Any] = []
     for case in options.cases:
+        alternatives = tuple(options.graphs or ALTERNATIVES)
         how = (options.steps, options.pictures, options.repeats, options.device)
-        rows += measure(case, *how)
-        for row in rows[-len(ALTERNATIVES) :]:
+        rows += measure(case, *how, alternatives)
+        for row in rows[-len(alternatives) :]:
             print(row, flush=True)
         result = {"name": "orbit_steps", **environment(options.device), "rows": rows}
         options.out.write_text(json.dumps(result, indent=1) + "\n")

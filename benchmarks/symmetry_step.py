@@ -9,9 +9,11 @@ flow of the same size, targets 1.5x and 2.5x.
 
     OMP_WAIT_POLICY=PASSIVE python benchmarks/symmetry_step.py [--batch 64]
     python benchmarks/symmetry_step.py [--stages generative] [--steps 300]   # on a GPU
+    python benchmarks/symmetry_step.py --repetitions 7   # median and spread, on a GPU
 """
 
 import argparse
+import statistics
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -224,7 +226,40 @@ def floor_pieces(stage: str, products: str, config: SymmetryConfig = CONFIG) -> 
     }
 
 
-def gpu_rows(steps: int = 1200, stages: Sequence[str] = STAGES) -> list[dict[str, Any]]:
+WAYS = (
+    ("auto", "bilinear", "tf32"),
+    ("auto", "bilinear", "bf16"),
+    ("auto", "bspline", "bf16"),
+    ("off", "bilinear", "bf16"),
+)
+
+
+def repeated_rows(steps: int, repetitions: int) -> list[dict[str, Any]]:
+    """Both stages with products in TF32 (the default) and in bfloat16, in turn, several times.
+
+    "milliseconds" is the median over the repetitions and "spread" half the distance of their
+    quartiles; every repetition is a fit of its own, with its own graph.
+    """
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for _ in range(repetitions):
+        for one in gpu_rows(steps, ways=WAYS[:2], stored=None):
+            row = rows.setdefault((one["what"], one["products"]), one | {"each": []})
+            row["each"].append(round(one["milliseconds"], 4))
+            row["milliseconds"] = statistics.median(row["each"])
+            if len(row["each"]) > 1:
+                low, _, high = statistics.quantiles(row["each"], n=4)
+                row["spread"] = round((high - low) / 2, 4)
+            row["over floor"] = row["milliseconds"] / row["floor (ms)"]
+        record("symmetry_repeated-cuda", list(rows.values()))
+    return list(rows.values())
+
+
+def gpu_rows(
+    steps: int = 1200,
+    stages: Sequence[str] = STAGES,
+    ways: Sequence[tuple[str, str, str]] = WAYS,
+    stored: str | None = "symmetry_step-cuda",
+) -> list[dict[str, Any]]:
     """Milliseconds per step of the stages in the training loop, with and without its graph.
 
     "milliseconds" is the time between the first quarter and the end, "start" what the first step
@@ -233,12 +268,7 @@ def gpu_rows(steps: int = 1200, stages: Sequence[str] = STAGES) -> list[dict[str
     """
     images = torch.rand(10_000, *SHAPE)
     rows: list[dict[str, Any]] = []
-    for graph, interpolation, products in (
-        ("auto", "bilinear", "bf16"),
-        ("auto", "bspline", "bf16"),
-        ("auto", "bilinear", "tf32"),
-        ("off", "bilinear", "bf16"),
-    ):
+    for graph, interpolation, products in ways:
         count = steps if graph == "auto" else steps // 20
         config = CONFIG.replace(
             interpolation=interpolation,
@@ -269,7 +299,8 @@ def gpu_rows(steps: int = 1200, stages: Sequence[str] = STAGES) -> list[dict[str
                 )
             rows.append(row)
             print(row, flush=True)
-            record("symmetry_step-cuda", rows)
+            if stored is not None:
+                record(stored, rows)
     return rows
 
 
@@ -279,7 +310,11 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES)
     parser.add_argument("--steps", type=int, default=1200)
+    parser.add_argument("--repetitions", type=int, default=1, help="of both stages, in turn")
     arguments = parser.parse_args()
+    if torch.cuda.is_available() and arguments.repetitions > 1:
+        repeated_rows(arguments.steps, arguments.repetitions)
+        return
     if torch.cuda.is_available():
         gpu_rows(arguments.steps, arguments.stages)
         return

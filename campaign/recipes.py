@@ -440,14 +440,6 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         training.save_model,
         {"folder": files(), "module": network(), "meta": {"a": 1}},
     ),
-    "auditing.DistributionInvariance": lambda: (
-        lambda x, group: auditing.DistributionInvariance(group).update(network(), x),
-        {"x": x(), "group": Cyclic(4)},
-    ),
-    "auditing.SaliencySimilarity": lambda: (
-        lambda x, y, group: auditing.SaliencySimilarity(group).update(network(), x, y),
-        {"x": x(), "y": y(), "group": Cyclic(4)},
-    ),
     "auditing.distribution_invariance": lambda: (
         auditing.distribution_invariance,
         {"model": network(), "x": x(), "group": Cyclic(4)},

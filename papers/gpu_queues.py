@@ -1,4 +1,4 @@
-"""The queues of ``gpu_runs.py``: command lines of the papers' scripts, in lanes."""
+"""The queues of ``gpu_runs.py``: command lines of the papers' scripts, the first things first."""
 
 from dataclasses import dataclass
 
@@ -8,8 +8,8 @@ class Job:
     """A command line of a paper's script.
 
     Args:
-        name: of the job, and of the folder that it writes to.
-        seconds: that it is expected to take, at least.
+        name: of the job, and of the folder that it writes to; one job of a queue has it.
+        seconds: that it takes with the GPU for itself.
         script: path in this folder.
         words: arguments; {data}, {here}, {out}, {left} and {minutes} are filled in.
         tiny: arguments that are added for a trial.
@@ -34,30 +34,10 @@ def symmetry(task: str, seed: int, seconds: float, steps: str = "60000 60000") -
     )  # fmt: skip
 
 
-def pictured(task: str, added: int, seed: int) -> Job:
-    """A short run of our objective, for the figures of paper 2."""
-    return Job(
-        f"pictured-{task}-{added}-{seed}", 20.0, "symmetry-model/run.py",
-        f"--task {task} --added {added} --steps 2500 1500 --first-seed {seed} "
-        "--data {data} --out {out}",
-        "--steps 3 3 --images 200 --looked-at 20",
-    )  # fmt: skip
-
-
-def printed(steps: int) -> Job:
-    """The first stage of paper 2's objective with equation 7 as it is printed."""
-    return Job(
-        "printed", 40.0, "symmetry-model/run.py",
-        f"--ablations --only 'paper, equation 7 as printed' --steps {steps} 2 --seeds 3 "
-        "--data {data} --out {out}",
-        "--steps 3 3 --images 200 --looked-at 20 --seeds 1",
-    )  # fmt: skip
-
-
 def joint(added: str, seconds: float, seed: int = 0, steps: int = 15_000, words: str = "") -> Job:
     """The joint model of paper 3; widths are compared with those at 0 degrees."""
     return Job(
-        f"joint-{seed}", seconds, "invariant-vae/run.py",
+        f"joint-{added.replace(' ', '-')}-{seed}", seconds, "invariant-vae/run.py",
         f"--parts rotation --steps {steps} --added {added} --first-seed {seed} {words} "
         "--limit {left} --data {data} --out {out}",
         "--digits --steps 2 --images 300",
@@ -73,10 +53,10 @@ def conjectures(steps: int, seconds: float) -> Job:
     )  # fmt: skip
 
 
-def vaes(added: int, size: int, seed: int = 0, kind: str = "VAE") -> Job:
-    """VAEs of Figure 9 with the networks and steps of AugVAE and of fixed augmentation."""
+def vae(added: int, size: int, seed: int = 0, kind: str = "VAE") -> Job:
+    """A VAE of Figure 9 with the network and steps of AugVAE and of fixed augmentation."""
     return Job(
-        "vaes", 60.0, "invariant-vae/run.py",
+        f"vae-{kind}-{added}-{size}-{seed}", 60.0, "invariant-vae/run.py",
         f"--parts figure9 --alike --full-precision --kinds {kind} --channels 64 128 256 "
         f"--vae-steps 20000 --rotations {added} --sizes {size} --first-seed {seed} "
         "--data {data} --out {out}",
@@ -97,13 +77,13 @@ def widths(name: str, part: str, seeds: str, seconds: float = 60.0) -> Job:
 
 def cifar(
     data: str, only: str, augment: bool = False, words: str = "", recipe: str = "sharp",
-    epochs: int = 30, rotations: int = 4, seeds: str = "0",
+    epochs: int = 30, rotations: int = 4, seeds: str = "0", seconds: float = 65.0,
 ) -> Job:  # fmt: skip
     """Rows of Table 3 of paper 4 by a recipe, as many as fit; what does not end goes on later."""
     flags = "--augment " * augment + words
     name = f"{data}-{only.replace(' ', '-')}-{recipe}-{rotations}{'-augmented' * augment}"
     return Job(
-        name + (words and "-" + words.strip("-").replace(" ", "-")), 40.0,
+        name + (words and "-" + words.strip("-").replace(" ", "-")), seconds,
         "relaxed-equivariance/cifar.py",
         f"--set {data} --recipe {recipe} --epochs {epochs} --only {only} --rotations {rotations} "
         f"--seeds {seeds} {flags} --known {{here}}/relaxed-equivariance/results.json "
@@ -112,47 +92,43 @@ def cifar(
     )  # fmt: skip
 
 
-PLAIN = "--network cnn --kernel-size 5 --batch-size 256 --lr 2e-3 --epochs 6 --data {data} "
-PLAIN += "--out {out}/results.json"
-
-
-def plain(name: str, words: str) -> Job:
-    """Runs of the plain network of paper 4 with 6 epochs."""
-    small = "--width 2 --batch-size 20000 --epochs 1 --seeds 1"
-    return Job(name, 20.0, "relaxed-equivariance/run.py", f"{words} {PLAIN}", small)
-
-
-def tenth(sets: str, augment: str, rotations: int, start: float, seeds: int) -> Job:
-    """The lambda that the grids of the plain network lack."""
-    words = f"--table 3 --modes learned --penalties 0.01 --sets {sets} --augment {augment} "
-    words += f"--rotations {rotations} --start {start} --rate 4 --seeds {seeds}"
-    return plain(f"tenth-{sets.replace(' ', '-')}-{rotations}", words)
-
-
-def trial(only: str, recipe: str, epochs: int, augment: bool = False) -> Job:
-    """A recipe for T(2), on held-out images of CIFAR-100."""
-    return cifar("cifar100", only, augment, "--validation", recipe, epochs, 1)
-
-
-SALIENCY = Job(
-    "genuine-figures", 60.0, "genuine-invariance/run.py",
-    "--parts figures --quiet --folder {data} --out {out}",
-    "--steps 80 --check-every 40 --examples 40 --drift-examples 60 --feature-examples 40 "
-    "--ig-steps 2 --seeds 0 1 --batch-size 64",
-)  # fmt: skip
-SETS = ("cifar100", "cifar10")
-# One lane each: a machine that is shared runs as many of them beside each other as it has room for.
-QUEUES: dict[str, tuple[tuple[Job, ...], ...]] = {
-    "start": ((widths("start", "--part start", "0 1 2", 60.0),),),
-    "blurred": (
-        (
-            widths("blurred", "--part blurred --tags families", "2", 60.0),
-            widths("blurred", "--part identified-finer", "2", 60.0),
-            widths("blurred", "--part blurred", "1 2", 60.0),
-        ),
+START = "'a start of 0.01, blurred' 'a start of 0.01 instead of 0.05'"
+OTHERS = "'a start of 0.002, blurred' 'a point estimate' 'a start of 0.002, a third of the steps'"
+SCALED = "'features over 32, start and prior of the paper' 'the same, blurred'"
+AUGMENTED = tuple(cifar("cifar10", only, True) for only in ("soft", "partial", "strict"))
+QUEUES: dict[str, tuple[Job, ...]] = {
+    # What the tables lack, by what a second of a GPU brings.
+    "rows": (
+        widths("start", f"--part start --tags {START}", "0 1 2", 30.0),
+        widths("blurred", "--part blurred --tags families", "2", 30.0),
+        cifar("cifar10", "t2-strict", True, seconds=20.0),
+        widths("exact", "--part identified-exact", "0 1", 40.0),
+        widths("blurred-1", "--part blurred", "1 2", 40.0),
+        widths("others", f"--part start --tags {OTHERS} {SCALED}", "0", 30.0),
+        joint("180", 80.0),
+        joint("0", 80.0),
+        vae(0, 50_000),
+        vae(0, 12_500),
+        vae(180, 12_500),
+        AUGMENTED[0],
+        vae(0, 25_000),
+        cifar("cifar10", "t2-soft", seconds=75.0),
+        joint("90", 80.0),
+        *AUGMENTED[1:],
+        vae(180, 25_000),
+        *(vae(*cell) for cell in ((90, 12_500), (90, 25_000), (45, 50_000), (45, 12_500))),
+        joint("15", 80.0),
+        cifar("cifar10", "t2-soft", True, seconds=75.0),
+        widths("fixed", "--part long --tags fixed", "1 2", 120.0),
+        widths("learned", "--part long --tags learned", "1 2", 90.0),
+        *(cifar("cifar10", "t2-learned", words=f"--lambdas {n}") for n in (0.1, 0.01, 1)),
+        symmetry("mnist-colour", 0, 150.0),
+        symmetry("sprites-affine", 0, 150.0),
     ),
-    "vaes": (tuple(vaes(added, size) for size in (50_000, 12_500) for added in (0, 180)),),
-    "joint": ((joint("180", 200.0), joint("90", 200.0)),),
-    "table5-learned": ((widths("learned", "--part long --tags learned", "1 2", 90.0),),),
-    "table5-fixed": ((widths("fixed", "--part long --tags fixed", "1 2", 90.0),),),
+    "cifar100": (
+        cifar("cifar100", "t2-soft", seconds=75.0),
+        cifar("cifar100", "t2-strict", True, seconds=45.0),
+        *(cifar("cifar100", only, True) for only in ("partial", "strict")),
+        cifar("cifar100", "t2-soft", True, seconds=75.0),
+    ),
 }

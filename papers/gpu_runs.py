@@ -3,13 +3,14 @@
     python papers/gpu_runs.py rows --data DATA --out OUT --limit 510
     python papers/gpu_runs.py rows --data DATA --out OUT --limit 200 --tiny   # a trial on a CPU
 
-Each lane runs its jobs one after the other, lanes run side by side. A job begins only if what it is
-expected to take fits into what is left of the limit. At the limit jobs are asked to stop, as by
-Ctrl-C: a training ends after its step and writes a checkpoint. No job is killed, because a killed
-process takes down all others that share the GPU. OUT gets ``runs.json`` (every job with its
-command, seconds and exit code, and the JSON files that it wrote), ``arrays.zip`` (its .npz files)
-and ``log.txt``, written anew every few seconds, and in the end ``checkpoints.zip`` of the jobs that
-did not finish. A later call goes on from there with ``--from OUT``.
+Lanes run side by side, and each takes the next job of the queue. A job begins only if what it is
+expected to take fits into what is left of the limit, judged by how long the others took. At the
+limit jobs are asked to stop, as by Ctrl-C: a training ends after its step and writes a checkpoint.
+No job is killed, because a killed process takes down all others that share the GPU. OUT gets
+``runs.json`` (every job with its command, seconds and exit code, and what it added to its JSON
+files), ``arrays.zip`` (its .npz files) and ``log.txt``, written anew every few seconds, and in the
+end ``checkpoints.zip`` of the jobs that did not finish, as far as there is room. A later call goes
+on from there with ``--from OUT``.
 """
 
 import argparse
@@ -31,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from gpu_queues import QUEUES, Job
 
 HERE = Path(__file__).parent
-LAST = 120.0  # seconds before the limit in which a job begins no part of a paper
+LAST = 40.0  # seconds before the limit in which a job begins no part of a paper
 MARGIN = 8.0  # seconds that a job with a limit of its own gets less than what is left
 EVERY, POLL = 10.0, 0.5  # seconds between two writings, two looks
 # A job that was asked to stop ends as any other: a process that a signal ends leaves the GPU's
@@ -51,7 +52,7 @@ except KeyboardInterrupt:
 finally:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is ending already
 """
-LARGEST = {"arrays": 15 * 2**20, "checkpoints": 25 * 2**20}  # bytes of each archive
+LARGEST = 8_000_000  # bytes of OUT; checkpoints come last
 
 
 @dataclass
@@ -73,7 +74,8 @@ class Queue:
         self.arguments, self.begin = arguments, time.perf_counter()
         self.out: Path = arguments.out
         self.work = Path(tempfile.mkdtemp(prefix="papers-"))
-        self.lanes = [list(lane) for lane in QUEUES[arguments.queue]]
+        self.todo = list(QUEUES[arguments.queue])
+        self.pace = 1.0  # how many times longer jobs take than expected
         self.running: dict[int, Started] = {}
         self.ended: list[Started] = []
         self.out.mkdir(parents=True, exist_ok=True)
@@ -108,8 +110,8 @@ class Queue:
         """Run everything that fits."""
         written = self.passed
         try:
-            while self.running or any(self.lanes):
-                for lane in range(len(self.lanes)):
+            while self.running or self.todo:
+                for lane in range(self.arguments.lanes):
                     self.step(lane)
                 if self.passed - written > EVERY:
                     self.write()
@@ -137,11 +139,11 @@ class Queue:
             self.end(started)
             self.ended.append(self.running.pop(lane))
             return
-        while self.lanes[lane] and lane not in self.running:
-            job = self.lanes[lane].pop(0)
-            left = self.arguments.limit - self.passed
-            if left <= 0 or (job.seconds > left and not self.arguments.tiny):
-                self.say(f"no time for {job.name}: {job.seconds:.0f} s, {left:.0f} left")
+        while self.todo and lane not in self.running:
+            job = self.todo.pop(0)
+            left, needed = self.arguments.limit - self.passed, job.seconds * self.pace
+            if left <= 0 or (needed > left and not self.arguments.tiny):
+                self.say(f"no time for {job.name}: {needed:.0f} s, {left:.0f} left")
             else:
                 self.start(lane, job, left)
 
@@ -180,19 +182,20 @@ class Queue:
         seconds = self.passed - started.began
         stopped = started.entry.get("stopped", False)
         started.entry |= {"rc": started.process.returncode, "stopped": stopped, "seconds": seconds}
+        if not (stopped or started.process.returncode) and started.job.seconds:
+            self.pace = max(1.0, seconds / started.job.seconds)
         self.say(f"{started.job.name} ended ({started.process.returncode}) after {seconds:.1f} s")
 
     def write(self) -> None:
         """Everything that jobs have written so far."""
         jobs, arrays = [], {}
-        every = [*self.ended, *self.running.values()]
-        latest = {started.folder: i for i, started in enumerate(every)}
-        for i, started in enumerate(every):
-            files = {}
-            for path in sorted(started.folder.rglob("*")) if latest[started.folder] == i else ():
+        for started in (*self.ended, *self.running.values()):
+            files, start = {}, started.job.start
+            for path in sorted(started.folder.rglob("*")):
                 name = path.relative_to(started.folder).as_posix()
                 if path.suffix == ".json" and "checkpoint" not in name and "models" not in name:
-                    files[name] = _loaded(path)
+                    before = _loaded(HERE / start) if start and name == "results.json" else None
+                    files[name] = news(_loaded(path), before)
                 elif path.suffix == ".npz":
                     arrays[f"{started.folder.name}/{name}"] = path
             jobs.append(
@@ -204,7 +207,7 @@ class Queue:
             )  # fmt: skip
         whole = {
             "queue": self.arguments.queue, "commit": os.environ.get("SYMMETRIES_COMMIT"),
-            "seconds": self.passed, "lanes": len(self.lanes), "jobs": jobs,
+            "seconds": self.passed, "lanes": self.arguments.lanes, "jobs": jobs,
         }  # fmt: skip
         temporary = self.out / "runs.json.new"
         temporary.write_text(json.dumps(whole) + "\n")
@@ -218,16 +221,38 @@ class Queue:
         self.pack("checkpoints", {p.relative_to(self.work).as_posix(): p for p in files})
 
     def pack(self, name: str, files: dict[str, Path]) -> None:
-        """Write an archive of OUT, as far as its largest size allows."""
-        total, temporary = 0, self.out / f"{name}.zip.new"
-        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as file:
-            for inside, path in files.items():
-                total += path.stat().st_size
-                if total < LARGEST[name]:
-                    file.write(path, inside)
-        temporary.replace(self.out / f"{name}.zip")
-        if total >= LARGEST[name]:
-            self.say(f"{name}.zip has not all files: {total} bytes")
+        """Write an archive of OUT: all files of a job, or none if there is no room for them."""
+        target = self.out / f"{name}.zip"
+        others = (p for p in self.out.iterdir() if p != target and p.suffix in (".json", ".zip"))
+        room = LARGEST - sum(p.stat().st_size for p in others)
+        jobs: dict[str, list[str]] = {}
+        for inside in files:
+            jobs.setdefault(inside.partition("/")[0], []).append(inside)
+        temporary = self.out / f"{name}.zip.new"
+        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+            for job, own in jobs.items():
+                size = sum(files[inside].stat().st_size for inside in own)
+                if size > room:
+                    self.say(f"{name}.zip has no room for {job}: {size} bytes")
+                    continue
+                room -= size
+                for inside in own:
+                    archive.write(files[inside], inside)
+        temporary.replace(target)
+
+
+def news(found: Any, before: Any) -> Any:  # noqa: ANN401 - JSON
+    """What a file has that was not there before: new entries of its lists, of any depth.
+
+    Example:
+        >>> news({"rows": [1, 2], "made": "now"}, {"rows": [1]})
+        {'rows': [2], 'made': 'now'}
+    """
+    if isinstance(found, dict) and isinstance(before, dict):
+        return {name: news(value, before.get(name)) for name, value in found.items()}
+    if isinstance(found, list) and isinstance(before, list):
+        return [value for value in found if value not in before]
+    return found
 
 
 def _listen() -> None:
@@ -250,6 +275,7 @@ def main() -> None:
     parser.add_argument("--data", default="", help="folder of the data sets")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--limit", type=float, default=510.0, help="seconds for everything")
+    parser.add_argument("--lanes", type=int, default=4, help="jobs at a time")
     parser.add_argument("--from", type=Path, dest="before", help="OUT of an earlier call")
     parser.add_argument("--threads", type=int, default=2, help="of each job")
     parser.add_argument("--tiny", action="store_true", help="a trial: few steps, few images")

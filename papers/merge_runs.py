@@ -1,18 +1,25 @@
 """Take what ``gpu_runs.py`` brought back into the papers' results.
 
-    python papers/merge_runs.py RUNS.json
+    python papers/merge_runs.py OUT
 
-adds every row of RUNS.json that a paper's results.json does not hold yet, with the commit that the
-runs were told and their command without the places of one machine. Then
-``python papers/tables.py`` writes the tables.
+adds every row of OUT/runs.json that a paper's results.json does not hold yet, with the commit that
+the runs were told and their command without the places of one machine, and the curves of paper 0
+from OUT/arrays.zip. Then ``python papers/tables.py`` writes the tables.
 """
 
+import io
 import json
 import re
 import sys
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent))
+from compact import compact, rounded
 
 HERE = Path(__file__).parent
 PLACES = re.compile(r" --(out|data|folder|known|minutes|budget|limit) \S+")
@@ -141,10 +148,27 @@ def merge(runs: Row, folder: Path = HERE) -> dict[str, int]:
             count = PAPERS[paper](results, found, runs["commit"])
             counts[paper] = counts.get(paper, 0) + count
             if count:
-                file.write_text(json.dumps(results, indent=1) + "\n")
+                file.write_text(compact(rounded(results)) + "\n")
     return counts
 
 
+def merge_arrays(archive: Path, folder: Path = HERE) -> int:
+    """Add the arrays of paper 0 that are not there yet; returns how many were."""
+    file = folder / "invariant-weights" / "results-arrays.npz"
+    known, count = dict(np.load(file)), 0
+    with zipfile.ZipFile(archive) as found:
+        for name in (n for n in found.namelist() if n.endswith("/results-arrays.npz")):
+            new = np.load(io.BytesIO(found.read(name)))
+            added = {key: new[key] for key in new.files if key not in known}
+            known, count = known | added, count + len(added)
+    if count:
+        np.savez_compressed(file, **known)
+    return count
+
+
 if __name__ == "__main__":
-    for paper, count in merge(json.loads(Path(sys.argv[1]).read_text())).items():
+    out = Path(sys.argv[1])
+    for paper, count in merge(json.loads((out / "runs.json").read_text())).items():
         print(f"{paper}: {count} rows added")
+    if (out / "arrays.zip").exists():
+        print(f"{merge_arrays(out / 'arrays.zip')} arrays added")

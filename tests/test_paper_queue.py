@@ -45,8 +45,8 @@ def queue(monkeypatch, tmp_path):
     def job(name, pause, seconds=0.0, start=""):
         return module.Job(name, seconds, "script.py", f"{{out}} {pause}", start=start)
 
-    def run(lanes, *words, limit=20.0):
-        monkeypatch.setattr(module, "QUEUES", {"mine": lanes})
+    def run(jobs, *words, limit=20.0):
+        monkeypatch.setattr(module, "QUEUES", {"mine": jobs})
         out = tmp_path / "out"
         given = ["gpu_runs.py", "mine", "--out", str(out), "--limit", str(limit), *words]
         monkeypatch.setattr(sys, "argv", given)
@@ -59,10 +59,12 @@ def queue(monkeypatch, tmp_path):
 
 def test_results_come_back_with_their_commands(queue, monkeypatch):
     monkeypatch.setenv("SYMMETRIES_COMMIT", "abc")
-    lanes = ((queue.job("a", 0, start="stored.json"), queue.job("b", 0.1)), (queue.job("c", 0),))
-    found = queue(lanes)
+    jobs = (queue.job("a", 0, start="stored.json"), queue.job("b", 0.1), queue.job("c", 0))
+    found = queue(jobs, "--lanes", "2")
     assert {name: job["rc"] for name, job in found.items()} == {"a": 0, "b": 3, "c": 0}
-    assert found["a"]["files"] == {"results.json": ["before", "0"]}
+    assert found["a"]["files"] == {"results.json": ["0"]}, (
+        "what was there before does not come back"
+    )
     assert found["b"]["command"] == "{out} 0.1"
     assert set(zipfile.ZipFile(queue.out / "arrays.zip").namelist()) == {
         *("a/picture.npz", "b/picture.npz", "c/picture.npz")
@@ -75,7 +77,8 @@ def test_results_come_back_with_their_commands(queue, monkeypatch):
 
 def test_at_the_limit_jobs_are_asked_to_stop_and_end_by_themselves(queue):
     began = time.perf_counter()
-    found = queue(((queue.job("long", 60), queue.job("later", 0, seconds=1.0)),), limit=1.5)
+    jobs = (queue.job("long", 60), queue.job("later", 0, seconds=1.0))
+    found = queue(jobs, "--lanes", "1", limit=1.5)
     assert time.perf_counter() - began < 15
     assert set(found) == {"long"}
     assert (found["long"]["stopped"], found["long"]["files"]) == (True, {"results.json": ["60"]})
@@ -88,33 +91,47 @@ def test_at_the_limit_jobs_are_asked_to_stop_and_end_by_themselves(queue):
 def test_a_job_that_is_ending_is_not_stopped_by_the_signal(queue):
     slow = "import atexit, time; atexit.register(time.sleep, 3)\n"
     (queue.module.HERE / "script.py").write_text(slow + SCRIPT)
-    found = queue(((queue.job("a", 0),),), limit=1.0)
+    found = queue((queue.job("a", 0),), limit=1.0)
     assert (found["a"]["stopped"], found["a"]["rc"]) == (True, 0)
 
 
 def test_unfinished_jobs_go_on_from_their_checkpoints(queue):
-    lanes = ((queue.job("done", 0), queue.job("long", 60)),)
-    queue(lanes, limit=2.0)
+    jobs = (queue.job("done", 0), queue.job("long", 60))
+    queue(jobs, limit=2.0)
     names = zipfile.ZipFile(queue.out / "checkpoints.zip").namelist()
     assert names == ["long/checkpoints/state"]
     before = queue.out.rename(queue.out.with_name("before"))
-    found = queue(lanes, "--from", str(before), limit=2.0)
+    found = queue(jobs, "--from", str(before), limit=2.0)
     assert set(found) == {"long"}
     assert "goes on" in (queue.out / "log.txt").read_text()
 
 
 def test_what_is_done_is_not_repeated(queue):
-    lanes = ((queue.job("a", 0), queue.job("b", 0.1)),)
-    queue(lanes)
+    jobs = (queue.job("a", 0), queue.job("b", 0.1))
+    queue(jobs)
     before = queue.out.rename(queue.out.with_name("before"))
-    found = queue(lanes, "--from", str(before))
+    found = queue(jobs, "--from", str(before))
     assert set(found) == {"b"}, "b had failed"
+
+
+def test_jobs_that_take_longer_than_expected_tell_what_still_fits(queue):
+    slow, next_one = queue.job("slow", 1.0, seconds=0.1), queue.job("next", 0, seconds=0.5)
+    assert set(queue((slow, next_one), "--lanes", "1", limit=4.0)) == {"slow"}
+    assert "no time for next" in (queue.out / "log.txt").read_text()
+
+
+def test_an_archive_has_all_files_of_a_job_or_none(queue, monkeypatch):
+    monkeypatch.setattr(queue.module, "LARGEST", 6000)
+    (queue.module.HERE / "script.py").write_text(SCRIPT.replace('"half"', "sys.argv[2] * 3000"))
+    queue((queue.job("large", 60), queue.job("later", 9)), limit=2.0)
+    assert zipfile.ZipFile(queue.out / "checkpoints.zip").namelist() == ["later/checkpoints/state"]
+    assert "no room for large: 6000 bytes" in (queue.out / "log.txt").read_text()
 
 
 def test_every_command_of_the_queues_is_known_to_its_script(queue):
     module = queue.module
-    queues = [[job for lane in lanes for job in lane] for lanes in module.QUEUES.values()]
-    assert all(len({(job.name, job.words) for job in jobs}) == len(jobs) for jobs in queues)
+    queues = list(module.QUEUES.values())
+    assert all(len({job.name for job in jobs}) == len(jobs) for jobs in queues)
     for job in (job for jobs in queues for job in jobs):
         source = "".join(p.read_text() for p in (SOURCE.parent / job.script).parent.glob("*.py"))
         options = [w for w in f"{job.words} {job.tiny}".split() if w.startswith("--")]

@@ -8,23 +8,26 @@ import torch
 from torch import nn
 
 import symmetries
-from symmetries.analysis import prescribing, quick_networks
+from symmetries.analysis import label_conflicts, prescribing
+from symmetries.analysis.augmentation_code import code_for
 from symmetries.analysis.augmentation_laws import (
+    MIXED,
     MOVES,
+    SHEAR,
     Augmentation,
     Law,
-    code_for,
     draw,
     fixed,
     moved,
 )
 from symmetries.analysis.label_conflicts import find_conflicts, limits_of
+from symmetries.analysis.light_moves import KINDS, relit
 from symmetries.analysis.prescribe_trials import points
-from symmetries.analysis.quick_networks import SIZES, Size, unmoved_networks
+from symmetries.analysis.quick_networks import SIZES, Size, Trial, train, unmoved_networks
 from symmetries.data import ImageSet
-from symmetries.results import PrescribeResult
+from symmetries.results import Conflict, PrescribeResult
 
-LAW = Law(rotation=40, shift=0.1, zoom=1.3, flip_x=0.5, light=0.3, erase=0.2)
+LAW = Law(rotation=40, shift=0.1, zoom=1.3, flip_x=0.5, erase=0.2, mix=0.5)
 TINY = Size(200, 48, 2)
 
 
@@ -59,7 +62,8 @@ def test_arrows_meet_at_a_quarter_turn():
     assert abs(pairs["0", "180"] - 180) <= 15
     for name in data.class_names:
         limits = limits_of(found, name)
-        assert 20 <= limits["rotation"] <= 45  # never into the next class
+        assert limits["mix"] * SHEAR <= math.tan(math.radians(limits["rotation"])) + 1e-6
+        assert 20 <= limits["rotation"] < 45  # never into the next class
     mirrored = {(c.first, c.second) for c in found if c.name == "flip_x"}
     assert mirrored == {("0", "180")}
     assert limits_of(found, "0")["flip_x"] == 0.0
@@ -113,7 +117,7 @@ def test_turns_are_prescribed_where_they_occur_and_their_gain_is_predicted(presc
     assert move.amount == 180
     assert prescribed.gain.low > 3
     assert prescribed.robustness.mean > 3
-    assert {one.name for one in prescribed.curves} == set(MOVES)
+    assert {one.name for one in prescribed.curves} == {*MOVES[:-1], "light"}
 
 
 def test_the_page_shows_the_edges_and_the_file_is_read_again(prescribed, tmp_path):
@@ -129,7 +133,8 @@ def test_laws_keep_to_their_ranges_and_to_the_limits_of_classes():
     laws = [LAW, LAW.within({"rotation": 5.0, "flip_x": 0.0})]
     classes = torch.arange(4000) % 2
     rows = draw(laws, classes, torch.Generator().manual_seed(0))
-    angle, across, up, size, flip, bright, contrast, side, left, top = rows.unbind(-1)
+    angle, across, up, size, flip, *rest = rows.unbind(-1)
+    shear_x, shear_y, kind, amount, side, left, top = rest
     for own, most in ((0, 40), (1, 5)):
         assert math.degrees(float(angle[classes == own].abs().max())) == pytest.approx(
             most, rel=0.02
@@ -139,11 +144,15 @@ def test_laws_keep_to_their_ranges_and_to_the_limits_of_classes():
     assert float(size.max()) <= 1.3
     assert float(flip[classes == 0].mean()) == pytest.approx(0.5, abs=0.05)
     assert float(flip[classes == 1].max()) == 0
-    assert float((bright - 1).abs().max()) == pytest.approx(0.3, abs=0.01)
-    assert float((contrast - 1).abs().max()) == pytest.approx(0.3, abs=0.01)
     assert 0.4 < float((side > 0).float().mean()) < 0.6
     assert float(side.square().max()) == pytest.approx(0.2, abs=0.01)
     assert float((left + side).max()) <= 1 >= float((top + side).max())
+    sheared = (shear_x != 0).float() + (shear_y != 0).float()
+    assert float((sheared + (kind >= 0).float()).max()) == 1  # one of them at most
+    assert float(shear_x.abs().max()) == pytest.approx(0.5 * SHEAR, rel=0.02)
+    share = (len(MIXED) - 3) / len(MIXED)
+    assert float((kind >= 0).float().mean()) == pytest.approx(share, abs=0.03)
+    assert float(amount.abs().max()) <= 0.5
 
 
 def test_moves_are_those_of_the_library():
@@ -216,27 +225,39 @@ def test_kornia_moves_as_we_do_by_its_own_parameters():
     torch.testing.assert_close(found, moved(x, rows, 0.0), atol=0.03, rtol=0)
 
 
-def test_kornia_lights_and_erases_as_we_do_by_its_own_parameters():
+def test_kornia_erases_as_we_do_by_its_own_parameters():
     pytest.importorskip("kornia")
     torch.manual_seed(0)
-    light, erase = executed("kornia", fill=0.25)["others"][2:]
+    erase = executed("kornia", fill=0.25)["others"][3]
     x = picture().repeat(16, 1, 1, 1)
-    found, drawn = light(x), light._params
-    factors = {0: ("brightness_factor", 5), 1: ("contrast_factor", 6)}
-    expected = x
-    for step in (part for part in drawn["order"].tolist() if part in factors):
-        rows = fixed("zoom", 1.0, 16)
-        rows[:, factors[step][1]] = drawn[factors[step][0]]
-        expected = moved(expected, rows, 0.0)
-    assert float((drawn["brightness_factor"] - 1).abs().max()) > 0.1
-    torch.testing.assert_close(found, expected, atol=2e-3, rtol=0)
     found, drawn = erase(x), erase._params
     chosen = drawn["batch_prob"].bool()
     rows = fixed("zoom", 1.0, 16)
-    for place, name in ((7, "widths"), (8, "xs"), (9, "ys")):
+    for place, name in ((9, "widths"), (10, "xs"), (11, "ys")):
         rows[chosen, place] = drawn[name].float()[chosen] / 24
     assert 0 < int(chosen.sum()) < 16
     torch.testing.assert_close(found, moved(x, rows, 0.25), atol=1e-5, rtol=0)
+
+
+def test_kornia_changes_light_as_we_do():
+    kornia = pytest.importorskip("kornia")
+    x = (255 * picture().repeat(4, 1, 1, 1)).round() / 255
+    for amount in (-0.6, 0.4):
+        theirs = {
+            "brightness": kornia.enhance.adjust_brightness_accumulative(x, 1 + amount),
+            "contrast": kornia.enhance.adjust_contrast_with_mean_subtraction(x, 1 + amount),
+            "saturation": kornia.enhance.adjust_saturation_with_gray_subtraction(x, 1 + amount),
+            "sharpness": kornia.enhance.sharpness(x, 1 + amount),
+            "solarize": kornia.enhance.solarize(x, 1 - abs(amount)),
+            "equalize": kornia.enhance.equalize(x),
+        }
+        for name, expected in theirs.items():
+            kind, size = torch.full((4,), float(KINDS.index(name))), torch.full((4,), amount)
+            torch.testing.assert_close(relit(x, kind, size), expected, atol=6e-3, rtol=0, msg=name)
+    stretched = relit(0.2 + x / 2, torch.full((4,), float(KINDS.index("autocontrast"))), size)
+    assert (float(stretched.min()), float(stretched.max())) == (0.0, 1.0)
+    few = relit(x, torch.full((4,), float(KINDS.index("posterize"))), torch.ones(4))
+    assert len(few.unique()) == 4  # two bits
 
 
 def test_torchvision_moves_as_we_do_by_its_own_parameters():
@@ -290,7 +311,9 @@ def test_what_occurs_is_tried_too(tmp_path):
         ((torch.rand(40, 1, 8, 8), torch.arange(40) % 2), {}, "data: expected at least 80"),
         ((torch.rand(90, 1, 8, 8), torch.zeros(90).long()), {}, "of 2 classes, got 90 of 1"),
         ((torch.rand(90, 1, 8, 8), (torch.arange(90) > 86).long()), {}, "8 pictures of each class"),
+        ((torch.rand(90, 1, 8, 8), torch.arange(90)), {}, "0, 1, 2, 3, 4 and 85 others"),
         ((torch.rand(90, 1, 8, 8), torch.arange(90) % 2), {"preset": "paper"}, "preset: expected"),
+        ((torch.rand(90, 1, 8, 8), torch.arange(90) % 2), {"fill": 3.0}, "fill: expected"),
     ],
 )
 def test_bad_input_is_refused_by_name(data, change, message):
@@ -301,8 +324,41 @@ def test_bad_input_is_refused_by_name(data, change, message):
 def test_networks_see_the_same_pictures_whatever_the_law():
     x, y = torch.rand(40, 1, 12, 12), torch.arange(40) % 2
     size = Size(2, 8, 2)
-    one, two = (
-        quick_networks.train(x, y, 2, [law] * 2, 0.0, size, 3) for law in (Law(), Law(shift=1e-9))
-    )
+    laws = ([Law()] * 2, [Law(shift=1e-9)] * 2)
+    one, two = train([Trial(x, y, law, 0.0, size, 3) for law in laws])
     for a, b in zip(one.parameters(), two.parameters(), strict=True):
         torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-3)
+
+
+def test_copies_and_networks_that_guess_bring_warnings(monkeypatch):
+    monkeypatch.setitem(SIZES, "quick", Size(6, 16, 2))
+    monkeypatch.setattr(prescribing, "BASES", ({"shift": 0.1},))
+    generator = torch.Generator().manual_seed(0)
+    x = torch.rand(96, 1, 8, 8, generator=generator)
+    labels = torch.randint(2, (96,), generator=generator)
+    with pytest.warns(RuntimeWarning, match="guessing on"):
+        symmetries.prescribe((x, labels), preset="quick", device="cpu", progress=False)
+    copies = x[:48].repeat(2, 1, 1, 1), labels[:48].repeat(2)
+    with pytest.warns(RuntimeWarning, match="50 % of the pictures are copies"):
+        symmetries.prescribe(copies, preset="quick", device="cpu", progress=False)
+
+
+def test_classes_meet_where_they_meet_first():
+    sizes = (15.0, 30.0, 45.0, 60.0, 75.0)
+    assert label_conflicts._meeting(torch.tensor([0.0, 0.4, 0.5, 0.1, 1.0]), sizes) == 45.0
+    assert label_conflicts._meeting(torch.tensor([0.0, 0.9, 1.0, 0.9, 0.2]), sizes) == 45.0
+    assert label_conflicts._meeting(torch.tensor([0.0, 0.0, 0.0, 0.4, 1.0]), sizes) == 75.0
+
+
+def test_classes_that_light_makes_alike_keep_their_other_limits():
+    light = {
+        "name": "light",
+        "first": "a",
+        "second": "b",
+        "amount": 0.4,
+        "share": 1.0,
+        "limit": 0.1,
+    }
+    turn = {**light, "name": "rotation", "amount": 50.0, "limit": 20.0}
+    limits = limits_of(tuple(map(Conflict.model_validate, (light, turn))), "a")
+    assert (limits["mix"], limits["rotation"]) == (0.0, 20.0)

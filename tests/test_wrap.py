@@ -279,7 +279,7 @@ def test_classes_whose_pose_carries_meaning_are_named(wrapped):
     result, _, _ = wrapped
 
     class Found:
-        labelled, limit = True, result.limit
+        labelled, limit, held = True, result.limit, letters(40, 0)
         chosen = result.candidates[1]
 
     row = ClassEffect(name="6", examples=100, untouched=(1.0, 0.99), moved=(0.3, 0.5))
@@ -290,6 +290,9 @@ def test_classes_whose_pose_carries_meaning_are_named(wrapped):
         "worse than by the bare model"
         in cautions(Found, result.untouched, result.moved, (worse,))[0]
     )
+    guessing = result.untouched.bare.model_copy(update={"mean": 0.1})
+    wrong = result.untouched.model_copy(update={"bare": guessing})
+    assert "are labels, order of classes" in cautions(Found, wrong, result.moved, ())[0]
 
 
 def test_pictures_move_as_the_image_action_moves_them():
@@ -314,6 +317,7 @@ def test_pictures_move_as_the_image_action_moves_them():
         ({"held_out": torch.rand(50, 1, 8, 8)}, "held_out: expected pictures of the reference"),
         ({"preset": "paper"}, "preset: expected quick or default"),
         ({"range": "rotation=400"}, "range"),
+        ({"fill": 3.0}, "fill: expected a number from 0 to 1"),
     ],
 )
 def test_bad_input_is_refused_by_name(change, message):

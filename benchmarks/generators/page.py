@@ -23,6 +23,7 @@ TITLES = {
     "subgroups": "Subgroups of SO(3) (`python -m benchmarks.generators.subgroups`)",
     "densities": "Unlabelled data (`python -m benchmarks.generators.densities`)",
     "streamed": "A million points (`python -m benchmarks.generators.streamed`)",
+    "many_coordinates": "Many coordinates (`python -m benchmarks.generators.streamed --many`)",
     "2_body": "Two bodies (`python -m benchmarks.generators.n_body`)",
     "2_body-liegan": "Two bodies, LieGAN's orbits and its generator (`--orbits FILE --peer FILE`)",
     "3_body": "Three bodies (`python -m benchmarks.generators.n_body --bodies 3`)",

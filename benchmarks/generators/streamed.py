@@ -1,10 +1,10 @@
 """A million points, streamed: time and memory for functions that are given, and for tables.
 
 Models: |x|^2 + 0.1 |x|^4 of 5 and of 20 coordinates, whose symmetries are so(5) and so(20). Table:
-the first of them with an error of 5 % of its size, fitted by polynomials. Models of 120 and 150
-coordinates, among whose 14,400 and 22,500 linear fields an iterative solver looks for symmetries:
+the first of them with an error of 5 % of its size, fitted by polynomials. Models of 60 to 150
+coordinates, among whose 3,600 to 22,500 linear fields an iterative solver looks for symmetries:
 they depend on the radius of the first 4, 16 or 60 coordinates (6, 120 or 1,770 generators), and on
-cubes and products of the others; four points for each unknown number.
+cubes and products of the others; four points for each unknown number (``--many``).
 
 Run with: python -m benchmarks.generators.streamed
 """
@@ -22,6 +22,7 @@ import symmetries
 
 CASES = {"model of 5": 5, "table of 5": 5, "model of 20": 20}
 PARTLY = {  # coordinates, and those of the radius
+    "so(4) of 60": (60, 4),
     "so(4) of 120": (120, 4),
     "so(16) of 120": (120, 16),
     "so(60) of 120": (120, 60),
@@ -70,19 +71,26 @@ def main() -> None:
     """Run all cases and record them."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--points", type=int, default=1_000_000)
-    parser.add_argument("--cases", nargs="+", default=[*CASES, *PARTLY])
+    parser.add_argument("--many", action="store_true", help="coordinates, not points")
+    parser.add_argument("--cases", nargs="+", help="some of them")
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     clock, rows = Clock(), []
-    for name in given.cases:
+    for name in given.cases or (PARTLY if given.many else CASES):
         rows.append(one_run(name, given.points))
         summary = {
             row["case"]: f"{row['answer']}, {row['points']:,} points, {row['seconds']} s "
             f"({row['processor seconds']} s of processors), peak so far {row['peak GiB']} GiB"
             for row in rows
         }
-        record("streamed", summary, rows, clock, {"seed": 0, "threads": given.threads})
+        record(
+            "many_coordinates" if given.many else "streamed",
+            summary,
+            rows,
+            clock,
+            {"seed": 0, "threads": given.threads},
+        )
 
 
 if __name__ == "__main__":

@@ -113,7 +113,12 @@ def _floats(picture: Image.Image) -> Image.Image:
 
 
 def planted(
-    watcher: Watcher, data: ImageSet, streams: int, scratch: Path, seed: int
+    watcher: Watcher,
+    data: ImageSet,
+    streams: int,
+    scratch: Path,
+    seed: int,
+    only: list[str] | None = None,
 ) -> list[dict[str, Any]]:
     """One row for each stream: alarm, delay, name, size."""
     watcher.save(scratch)
@@ -123,7 +128,7 @@ def planted(
     few = x[data.labels < (data.labels.max() + 1) // 2]
     every["half of the classes"] = (lambda x: x, "none of these", "", 0.0)
     for case, (change, name, parameter, size) in every.items():
-        for _ in range(streams):
+        for _ in range(streams if only is None or case in only else 0):
             one = Watcher.load(scratch)
             chosen = x[torch.randperm(len(x), generator=generator)[: BEFORE + AFTER]]
             before, after = chosen[:BEFORE], change(chosen[BEFORE:])
@@ -180,6 +185,7 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=6000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--null-only", action="store_true")
+    parser.add_argument("--cases", nargs="+", help="changes to plant; all by default")
     parser.add_argument("--out", type=Path, default=FOLDER)
     options = parser.parse_args()
     data = load(options.data, folder=options.folder)
@@ -192,7 +198,8 @@ def main() -> None:
     stored: dict[str, Any] = {"name": "watch", "data": options.data, "reference": len(reference)}
     if not options.null_only:
         with tempfile.TemporaryDirectory() as scratch:
-            rows = planted(watcher, rest, options.streams, Path(scratch), options.seed)
+            how = (options.streams, Path(scratch), options.seed, options.cases)
+            rows = planted(watcher, rest, *how)
         started = time.process_time()
         watcher.update(rest.images[:1000])
         speed = min(1000, len(rest)) / (time.process_time() - started)
@@ -204,6 +211,7 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     stored |= environment()
     name = f"{options.data}-null-{options.seed}" if options.null_only else options.data
+    name = f"{name}-cases-{options.seed}" if options.cases else name
     (options.out / f"{name}.json").write_text(json.dumps(stored, indent=1) + "\n")
     print({k: v for k, v in stored.items() if k not in ("rows", "versions")})
 

@@ -119,17 +119,22 @@ def _drift(drift: dict[str, Any], path: Path) -> Path:
 
 def _spectrum(table: dict[str, Any], path: Path) -> Path:
     """Figure 5: largest singular value of the Jacobian, by method, and its saliency similarity."""
-    figure, axes = plt.subplots(1, len(table), figsize=(6.6 * len(table), 3.6), squeeze=False)
+    figure, axes = plt.subplots(1, len(table), figsize=(5 * len(table), 3.6), squeeze=False)
     for axis, (group, rows) in zip(axes[0], table.items(), strict=True):
-        names = [name for name in TITLES if name in rows]
+        names = [name for name in TITLES if name in rows][::-1]
         means = [rows[name]["sigma_max"]["mean"] for name in names]
         errors = [rows[name]["sigma_max"]["std"] for name in names]
-        labels = [f"{TITLES[name]}\nSI {rows[name]['si']['mean']:.2f}" for name in names]
-        axis.errorbar(labels, means, errors, fmt="o", color="#2166ac", capsize=4)
-        axis.grid(axis="y", color="#dddddd")
-        axis.set(title=group.upper(), ylabel="largest singular value", yscale="log")
-        axis.tick_params(axis="x", labelsize=7)
-        axis.margins(x=0.1)
+        titles = [TITLES[name].replace("\n", " ") for name in names]
+        labels = [
+            f"{title} (SI {rows[name]['si']['mean']:.2f})"
+            for title, name in zip(titles, names, strict=True)
+        ]
+        axis.errorbar(means, labels, xerr=errors, fmt="o", color="#2166ac", capsize=4)
+        axis.grid(axis="x", color="#dddddd")
+        axis.set(title=group.upper(), xlabel="largest singular value", xscale="log")
+        if "DA" in names:  # what the others should be below
+            axis.axvline(rows["DA"]["sigma_max"]["mean"], color=COLOURS["DA"], linestyle=":")
+        axis.set_xlim(left=0.7)
     return _save(figure, path)
 
 

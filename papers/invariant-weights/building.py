@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Mapping
 from functools import lru_cache
 
 import torch
@@ -12,6 +13,13 @@ from trainings import Stochastic
 from symmetries.data import ImageSet, load
 from symmetries.groups.affine import Affine2
 from symmetries.nn.invariant_model import InvariantModel, shallow_model
+
+KEY = ("family", "kind", "tag", "seed")  # of a batch, in its table
+
+
+def curves_of(table: str, batch: Mapping[str, object]) -> str:
+    """The name of the array with the widths of a batch along its training."""
+    return f"{table}/widths " + " ".join(str(batch[name]) for name in KEY if name in batch)
 
 
 def build(job: Job, shape: tuple[int, int, int], seed: int) -> InvariantModel:

@@ -8,6 +8,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 import torch
+from building import curves_of
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
@@ -43,7 +44,7 @@ def draw(tables: Tables, arrays: Arrays, folder: Path) -> list[Path]:
         written.append(_toy(tables["toy"][0], arrays, folder / "figure1.png"))
     for source, name in (("table1-random", "figure2"), ("table1", "figure2-evenly-spread")):
         if source in tables:
-            written.append(_widths(tables[source], folder / f"{name}.png"))
+            written.append(_widths(tables, arrays, source, folder / f"{name}.png"))
     if "table5/frame 0" in arrays:
         written.append(_over_training(arrays, (0, 1), folder / "figure3.png"))
         written.append(_over_training(arrays, (2, 3, 4, 5), folder / "figure7.png"))
@@ -56,11 +57,11 @@ def draw(tables: Tables, arrays: Arrays, folder: Path) -> list[Path]:
                 written.append(_sampled(tables[source], arrays, source, found, path))
                 break
     if "point" in tables:
-        written.append(_point(tables, folder / "figure5.png"))
+        written.append(_point(tables, arrays, folder / "figure5.png"))
     if "table5" in tables:
-        written.append(_widths(tables["table5"], folder / "figure9.png"))
+        written.append(_widths(tables, arrays, "table5", folder / "figure9.png"))
     if "table1-minibatch" in tables:
-        written.append(_widths(tables["table1-minibatch"], folder / "figure8.png"))
+        written.append(_widths(tables, arrays, "table1-minibatch", folder / "figure8.png"))
     if "samples" in tables:
         written.append(_by_samples(tables["samples"], folder / "samples.png"))
     if "identified" in tables:
@@ -91,21 +92,24 @@ def _toy(batch: dict[str, Any], arrays: Arrays, path: Path) -> Path:
     return _save(figure, path)
 
 
-def _curves(batch: dict[str, Any], run: int) -> tuple[list[float], list[float]]:
+def _curves(
+    arrays: Arrays, table: str, batch: dict[str, Any], run: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Steps, and the width of a run along them in degrees; the groups here have one parameter."""
-    steps = [row[0] for row in batch["widths"]]
-    return steps, [math.degrees(row[1 + run]) for row in batch["widths"]]
+    rows = arrays[curves_of(table, batch)]
+    return rows[:, 0], np.degrees(rows[:, 1 + run])
 
 
-def _widths(batches: list[dict[str, Any]], path: Path) -> Path:
+def _widths(tables: Tables, arrays: Arrays, table: str, path: Path) -> Path:
     """Figures 2, 8 and 9: half-widths over training, from several starts; all seeds."""
+    batches = tables[table]
     figure, axes = plt.subplots(1, 3, figsize=(11, 3), sharey=True)
     for axis, name in zip(axes, SETS, strict=True):
         axis.axhline(PLANTED[name], color="black", linestyle="--", linewidth=1)
         for batch in (b for b in batches if b["tag"] in ("learned", "minibatch", "learned prior")):
             runs = [i for i, r in enumerate(batch["runs"]) if r["set"] == name and r["learn"]]
             for number, i in enumerate(runs):
-                axis.plot(*_curves(batch, i), color=COLOURS[number], linewidth=1.2)
+                axis.plot(*_curves(arrays, table, batch, i), color=COLOURS[number], linewidth=1.2)
             coarse = batch["training"].get("coarse")
             if coarse and batch["training"].get("search"):
                 axis.axvline(coarse["steps"], color="grey", linestyle=":", linewidth=1)
@@ -189,7 +193,7 @@ def _identified(batches: list[dict[str, Any]], path: Path) -> Path:
     return _save(figure, path)
 
 
-def _point(tables: Tables, path: Path) -> Path:
+def _point(tables: Tables, arrays: Arrays, path: Path) -> Path:
     """Figure 5: widths without an integral over weights, and with it, on the fully rotated set."""
     kinds = {
         "point paper": ("point estimate, the paper's rates", COLOURS[3]),
@@ -203,7 +207,8 @@ def _point(tables: Tables, path: Path) -> Path:
         for batch in shown:
             label, colour = kinds[batch["tag"]]
             for i in range(len(batch["runs"])):
-                axis.plot(*_curves(batch, i), color=colour, label=None if i else label)
+                rows = _curves(arrays, "point", batch, i)
+                axis.plot(*rows, color=colour, label=None if i else label)
         planted = {"color": "black", "linestyle": "--", "linewidth": 1, "label": "planted"}
         axis.axhline(PLANTED["mnist-rotated"], **planted)
         axis.set_title({"fourier": "random Fourier features", "relu": "ReLU"}[kind], fontsize=9)

@@ -247,6 +247,8 @@ def untransformed() -> Iterator[Job]:
         "ours": (ours, {}),
         "a start of 0.01 instead of 0.05": (replace(ours, scale=0.01), {}),
         "a start of 0.002": (replace(ours, scale=0.002), {}),
+        "a start of 0.01, blurred": (replace(ours, scale=0.01), blurred),
+        "a start of 0.002, blurred": (replace(ours, scale=0.002), blurred),
         "a point estimate": (replace(ours, posterior="point"), {}),
         "a start of 0.002, a third of the steps": (
             replace(ours, scale=0.002, steps=SHORT["3"] // 3), {},

@@ -21,18 +21,24 @@ import argparse
 import json
 import math
 import re
+import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from building import KEY, curves_of
+from compact import compact, rounded
 from continued import continued
 from deeper import deeper, sparse_gp
 from edges import edges
 from fitting import train_job
 from jobs import FAMILIES, PARTS, Job, jobs
-from sampling import best_by_samples, identified
+from sampling import EXACT, best_by_samples, identified
 from toy import toy
 from trainings import Stochastic
 from turns import fixed_widths
@@ -41,12 +47,12 @@ from symmetries._utils.provenance import provenance
 from symmetries.training.atomic_files import write_atomic
 
 HERE = Path(__file__).parent
-KEY = ("family", "kind", "tag", "seed")  # of a batch, in its table
 EXTRA = {
     "crossed": fixed_widths,
     "continued": continued,
     "samples": best_by_samples,
     "identified-finer": identified,
+    "identified-exact": partial(identified, samples=EXACT),
     "edges": edges,
     "deeper": deeper,
     "sgpr": sparse_gp,
@@ -100,7 +106,7 @@ def shortened(job: Job, steps: int, examples: int | None, features: int | None) 
 
 
 class Store:
-    """Results on disk: plain numbers as JSON, arrays for the figures beside them."""
+    """Results on disk: plain numbers as JSON, arrays and curves for the figures beside them."""
 
     def __init__(self, path: Path, device: torch.device) -> None:
         self.path = path
@@ -122,6 +128,8 @@ class Store:
     def add(self, table: str, batch: dict) -> None:
         """Put a batch in the place of the one that it repeats, and write."""
         self.arrays |= {f"{table}/{name}": a for name, a in batch.pop("arrays", {}).items()}
+        if np.ndim(batch.get("widths", 0)) == 2:
+            self.arrays[curves_of(table, batch)] = np.float32(batch.pop("widths"))
         self._put(table, batch | self.head)
         self._write(self.head)
 
@@ -155,29 +163,14 @@ class Store:
         def key(b: dict) -> tuple:
             return tuple(b.get(k) for k in KEY)
 
-        if "widths" in batch:
-            batch = batch | {"widths": _curve(batch["widths"])}
         kept = [b for b in self.tables.get(table, []) if key(b) != key(batch)]
         self.tables[table] = [*kept, batch]
 
     def _write(self, head: dict) -> None:
         content = {**head, "tables": self.tables}
-        write_atomic(self.path, (json.dumps(content, indent=1) + "\n").encode())
+        write_atomic(self.path, (compact(rounded(content)) + "\n").encode())
         if self.arrays:
             np.savez_compressed(self.array_path, **self.arrays)
-
-
-def _curve(rows: list) -> list:
-    """Rows (step, widths) with the digits that a figure shows, without those between equal ones."""
-    if not rows or not isinstance(rows[0], list):
-        return rows
-    rounded = [[step, *(float(f"{width:.5g}") for width in widths)] for step, *widths in rows]
-    ends = {0, len(rounded) - 1}
-    return [
-        row
-        for i, row in enumerate(rounded)
-        if i in ends or not rounded[i - 1][1:] == row[1:] == rounded[i + 1][1:]
-    ]
 
 
 def main() -> None:

@@ -105,11 +105,12 @@ def identified(
     seed: int,
     steps: int | None = None,
     points: int = FINER,
+    samples: int = FULL.samples,
 ) -> Iterator[dict[str, object]]:
     """For each task the exact bound on a grid of widths, then what is learned from every start.
 
     The line search begins with ``points`` widths. Earlier runs had 7, 30 degrees apart, and could
-    stay on a lower top of the bound.
+    stay on a lower top of the bound. ``samples`` transformations are those of the learner.
     """
     features, count = (64, 400) if steps else (FEATURES, EXAMPLES)
     plain = cached("mnist", "train", folder)
@@ -129,7 +130,8 @@ def identified(
             box.free.requires_grad_(True)
         config = FULL.replace(
             steps=36, lr=0.3, head_only=6, betas=(0.8, 0.95), search=points, seed=seed,
-            search_examples=count, draws=OUTPUTS, chunk=min(FULL.chunk, count),
+            search_examples=count, draws=OUTPUTS, samples=samples,
+            chunk=min(FULL.chunk * FULL.samples // samples, count),
         )  # fmt: skip
         starts = [0] * len(ANGLES)
         looks = width_rows(fit_natural(learner.to(device), [images], labels, config, sets=starts))

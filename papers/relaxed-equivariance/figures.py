@@ -55,11 +55,13 @@ def omega_by_layer(rows: Rows, path: Path) -> Path:
     rows = [row for row in rows if row["experiment"] == "table3" and row["penalty"] is not None]
     rows = [row for row in rows if not (row["augment"] or row["validation"])]
     panels = list(dict.fromkeys((row["data"], row["rotations"]) for row in rows))
-    size = (4.2 * len(panels), 3.2)
-    figure, axes = plt.subplots(1, len(panels), figsize=size, squeeze=False, sharey=True)
+    sets = len({data for data, _ in panels})
+    size = (4.2 * (len(panels) // sets), 3 * sets)
+    options = {"figsize": size, "squeeze": False, "sharex": True, "sharey": True}
+    figure, axes = plt.subplots(sets, len(panels) // sets, **options)
     penalties = sorted({row["penalty"] for row in rows})
     colours = plt.get_cmap("viridis")
-    for axis, (data, n) in zip(axes[0], panels, strict=True):
+    for axis, (data, n) in zip(axes.flat, sorted(panels), strict=True):
         chosen = [row for row in rows if (row["data"], row["rotations"]) == (data, n)]
         epochs = max(row["epochs"] for row in chosen)
         starts = [row["omega"] for row in chosen if row["epochs"] == epochs]
@@ -74,15 +76,17 @@ def omega_by_layer(rows: Rows, path: Path) -> Path:
         names = [_layer(i) for i in range(len(rows[0]["relaxation"]))]
         axis.set_xticks(range(len(names)), names)
         axis.axhline(start, color="black", linestyle="--", linewidth=1)
-        axis.set(title=f"{NAMES.get(data, data)}, {n} rotations, {epochs} epochs", xlabel="layer")
+        axis.set(title=f"{NAMES.get(data, data)}, {n} rotations, {epochs} epochs")
         axis.grid(alpha=0.3)
-    axes[0, 0].set_ylabel("learned omega' (dashed: start)")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("learned omega'")
+    axes[0, -1].plot([], "k--", linewidth=1, label="start")
     for i, penalty in enumerate(penalties):
         colour = colours(0.9 * i / max(len(penalties) - 1, 1))
-        axes[0, 0].plot([], "o-", color=colour, label=f"lambda = {penalty:g}", markersize=4)
+        axes[0, -1].plot([], "o-", color=colour, label=f"lambda = {penalty:g}", markersize=4)
     if any(row.get("rate", RATE) != RATE for row in rows):
-        axes[0, 0].plot([], "s:", color="grey", label="rate 1, not 4", markersize=4)
-    axes[0, 0].legend(frameon=False, fontsize=8)
+        axes[0, -1].plot([], "s:", color="grey", label="rate 1, not 4", markersize=4)
+    axes[0, -1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
     return _save(figure, path)
 
 

@@ -1,17 +1,11 @@
 import math
-import multiprocessing
-import os
 
 import pytest
 import torch
 from torch import nn
 
 from symmetries.auditing import (
-    DistributionInvariance,
     Estimate,
-    LogitInvariance,
-    SaliencySimilarity,
-    accumulate,
     distribution_error,
     distribution_invariance,
     logit_invariance,
@@ -136,101 +130,6 @@ def test_half_widths_bound_the_sample(model, x):
     assert small.mean < 1e-9
     with pytest.raises(ValueError, match="half_width: expected one number"):
         logit_invariance(model, x, Affine2("rotation"), half_width=[0.1, 0.2])
-
-
-@pytest.mark.parametrize("reduction", ["mean", "sum"])
-def test_metric_classes_agree_with_the_functions(model, x, reduction):
-    group = Cyclic(4)
-    for metric, function in (
-        (LogitInvariance(group, reduction=reduction), logit_invariance),
-        (DistributionInvariance(group, reduction=reduction), distribution_invariance),
-        (SaliencySimilarity(group, reduction=reduction), saliency_similarity),
-    ):
-        for batch in x.split(3):
-            metric.update(model, batch)
-        found = metric.compute()
-        expected = function(model, x, group, reduction=reduction)
-        assert float(found["value"]) == pytest.approx(expected.mean, rel=1e-4, abs=1e-7)
-        error = pytest.approx(expected.standard_error, rel=1e-3, abs=1e-7)
-        assert float(found["standard_error"]) == error
-
-
-def test_metric_states_add_up_over_processes(model, x):
-    metrics = [LogitInvariance(Cyclic(4), normalised=True) for _ in range(3)]
-    metrics[0].update(model, x[:4])
-    metrics[1].update(model, x[4:])
-    for name in ("total", "squares", "count"):  # what a sum over processes does
-        setattr(metrics[2], name, getattr(metrics[0], name) + getattr(metrics[1], name))
-    metrics[2].terms = metrics[0].terms
-    expected = logit_invariance(model, x, Cyclic(4), normalised=True)
-    metrics[2]._update_count = 1
-    assert float(metrics[2].compute()["value"]) == pytest.approx(expected.mean, rel=1e-6)
-
-
-def _one_process(rank, store, group, answers):
-    torch.set_num_threads(1)
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{store}", rank=rank, world_size=2
-    )
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Flatten(), nn.Linear(36, 16), nn.ReLU(), nn.Linear(16, 3))
-    x = torch.randn(10, 1, 6, 6, generator=torch.Generator().manual_seed(1))
-    found = {}
-    for metric in (LogitInvariance(group, samples=2), DistributionInvariance(group, samples=2)):
-        for batch in x[rank::2].split(2):
-            metric.update(model, batch)
-        alone = float(metric.total)
-        both = metric.compute()
-        found[type(metric).__name__] = alone, float(both["value"]), float(both["standard_error"])
-    answers.put(found)
-    answers.close()
-    answers.join_thread()
-    os._exit(0)
-
-
-def test_metrics_of_two_processes_are_those_of_one(model, x, tmp_path):
-    def together(group):
-        fork = multiprocessing.get_context("fork")
-        answers = fork.Queue()
-        store = tmp_path / repr(group)
-        args = [(rank, store, group, answers) for rank in range(2)]
-        children = [fork.Process(target=_one_process, args=a) for a in args]
-        for child in children:
-            child.start()
-        found = [answers.get(timeout=60) for _ in children]
-        for child in children:
-            child.join(60)
-        return found
-
-    first, second = together(Cyclic(4))
-    for name, function in (
-        ("LogitInvariance", logit_invariance),
-        ("DistributionInvariance", distribution_invariance),
-    ):
-        expected = function(model, x, Cyclic(4))
-        assert first[name][1:] == second[name][1:]
-        assert first[name][1:] == pytest.approx(
-            (expected.mean, expected.standard_error), rel=1e-4, abs=1e-9
-        )
-
-
-def test_processes_draw_other_elements(x, monkeypatch):
-    sums = set()
-    for rank in range(3):
-        monkeypatch.setattr(accumulate, "_process", lambda rank=rank: rank)
-        metric = LogitInvariance(Affine2("rotation"), samples=2)
-        metric.update(lambda x: x.flatten(1)[:, :3], x)
-        sums.add(float(metric.total))
-    assert len(sums) == 3
-
-
-def test_a_metric_can_be_reset_and_moved_in_a_collection(model, x):
-    metric = LogitInvariance(Cyclic(4))
-    metric.update(model, x)
-    metric.reset()
-    metric.update(model, x[:5])
-    expected = logit_invariance(model, x[:5], Cyclic(4)).mean
-    assert float(metric.compute()["value"]) == pytest.approx(expected, rel=1e-6)
 
 
 def test_interval_and_single_example():

@@ -87,7 +87,13 @@ def test_what_a_change_costs_a_model_is_told(run, tmp_path, corners):
     assert "of another model" in run(*words).output
 
 
-def test_names_on_standard_input(tmp_path, corners, monkeypatch):
+@pytest.fixture
+def quickly(corners, monkeypatch):
+    """A reader that has hardly learned, where what it reads does not matter."""
+    monkeypatch.setattr("symmetries.monitoring.readers.STEPS", 20)
+
+
+def test_names_on_standard_input(tmp_path, corners, quickly, monkeypatch):
     from typer.testing import CliRunner
 
     from symmetries.cli import app
@@ -100,7 +106,7 @@ def test_names_on_standard_input(tmp_path, corners, monkeypatch):
     assert watched(tmp_path).pictures == 30
 
 
-def test_another_reference_or_folder_is_refused(run, tmp_path, corners):
+def test_another_reference_or_folder_is_refused(run, tmp_path, corners, quickly):
     corners(0, 20)
     words = ["watch", "reference.npz", "camera", "--out", "out"]
     run(*words)

@@ -14,12 +14,17 @@ from symmetries.learners.invariant_network import (
     InvariantNetwork,
     InvariantNetworkConfig,
     LaplaceEvidence,
+    candidates,
+    jacobians,
     posterior,
     search,
+    training,
 )
 from symmetries.learners.invariant_network import evidence as evidence_module
+from symmetries.learners.invariant_network.candidates import trained_at
+from symmetries.learners.invariant_network.convolutions import ConvolutionsAsProducts
 from symmetries.learners.invariant_network.modules import reinitialise
-from symmetries.learners.invariant_network.search import search_widths, trained_at
+from symmetries.learners.invariant_network.search import search_widths
 
 GROUP = Affine2("rotation")
 ACT = ImageAction(GROUP)
@@ -300,6 +305,56 @@ def test_a_repeated_candidate_starts_from_other_weights():
     assert (first - other).abs().max() > 0.01
 
 
+def convolutional(branches: bool = False) -> nn.Module:
+    """A small convolutional network with batch norm, which vmap can follow unless it branches."""
+
+    class Branch(nn.Identity):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x if float(x.sum()) > -1e9 else -x
+
+    torch.manual_seed(0)
+    last = Branch() if branches else nn.Identity()
+    first = nn.Conv2d(1, 4, 3, stride=2, padding=(1, 0), bias=False)
+    features = [first, nn.BatchNorm2d(4), nn.Tanh(), nn.Conv2d(4, 5, 2), nn.Flatten()]
+    return nn.Sequential(*features, nn.Linear(10, 3), last)
+
+
+@pytest.mark.parametrize("branches", [False, True])
+def test_candidates_that_train_as_one_learn_what_each_learns_alone(monkeypatch, branches):
+    x, y = pictures(30), torch.arange(30) % 3
+    config = InvariantNetworkConfig(samples=3).replace(
+        steps=8, batch_size=10, every=3, curvature_rows=45, lr=1e-2
+    )
+    model = InvariantNetwork(convolutional(branches), "rotation", SHAPE, config).double()
+    widths, orders = torch.tensor([[0.3], [0.5], [2.0]]).double(), (0, 1)
+    run = (widths, x, y, RUN)
+    alone = [twin for order in orders for twin in candidates.trained_each(model, *run, order)]
+    monkeypatch.setattr(candidates, "_gains_together", lambda *_: True)
+    products = []  # as on a GPU
+
+    class Watched(ConvolutionsAsProducts):
+        def _conv2d(self, *given, **options):
+            products.append(torch._C._functorch.is_functorch_wrapped_tensor(given[1]))
+            return super()._conv2d(*given, **options)
+
+    monkeypatch.setattr(training, "convolutions_as_products", lambda _: Watched())
+    together = [twin for order in orders for twin in candidates.trained_each(model, *run, order)]
+    assert any(products)
+    for one, other in zip(alone, together, strict=True):
+        for name, value in one.state_dict().items():
+            torch.testing.assert_close(other.state_dict()[name], value)
+        assert torch.equal(one.network.box.half_width, other.network.box.half_width)
+
+
+def test_rows_are_the_same_with_convolutions_as_products(monkeypatch):
+    model = InvariantNetwork(convolutional(), "rotation", SHAPE, "quick").double()
+    x, eta = pictures(6), torch.linspace(-1, 1, 3, dtype=torch.float64)[:, None]
+    (expected,) = model.evidence().rows(x, eta)
+    monkeypatch.setattr(jacobians, "convolutions_as_products", lambda _: ConvolutionsAsProducts())
+    (rows,) = model.evidence().rows(x, eta)
+    torch.testing.assert_close(rows, expected)
+
+
 @pytest.mark.slow
 def test_a_search_finds_the_optimum_of_the_exact_evidence_from_everywhere():
     module, x, y, _ = averaged_features()
@@ -320,11 +375,11 @@ def test_an_interrupted_search_goes_on_with_its_candidates(tmp_path, monkeypatch
         asked.append(width)
         return trained_at(learner, width, *more)
 
-    monkeypatch.setattr(search, "trained_at", until_the_third)
+    monkeypatch.setattr(candidates, "trained_at", until_the_third)
     with pytest.raises(KeyboardInterrupt):
         search_widths(model, x, y, out=tmp_path, **RUN)
     monkeypatch.setattr(
-        search,
+        candidates,
         "trained_at",
         lambda *given: asked.append(0) or trained_at(*given),
     )

@@ -1,5 +1,6 @@
 """What an invariant network refuses, in one sentence, and what its files keep."""
 
+import dataclasses
 import math
 
 import pytest
@@ -36,6 +37,9 @@ def test_a_module_that_cannot_be_handled_is_refused_in_one_sentence():
 
     for module, message in (
         (nn.Sequential(small(), nn.Softmax(1)), "expected logits, got probabilities"),
+        (nn.Sequential(small(), nn.Sigmoid()), "remove the sigmoid at its end"),
+        (small().bfloat16(), r"float32 or float64, got '1.weight' in torch.bfloat16"),
+        (nn.Sequential(nn.Flatten(), nn.LazyLinear(3)), "weights of known shapes"),
         (small(1), "at least two classes, got one output"),
         (nn.Flatten(0), r"parameters to train, got none"),
         (nn.Conv2d(1, 2, 3), r"outputs \(N, K\) for images"),
@@ -64,6 +68,30 @@ def test_curvature_that_is_not_finite_is_reported_in_one_sentence():
         model.module[1].weight.fill_(torch.inf)
     with pytest.raises(ValueError, match="curvature: expected finite Jacobians"):
         model.evidence().posterior(pictures(2), torch.zeros(1, 1))
+
+
+class OwnWeights(nn.Module):
+    """Weights of a layer of one's own, one of them without axes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(36, 3, generator=torch.Generator().manual_seed(0)))
+        self.gain = nn.Parameter(torch.tensor(0.7))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.gain * (x.flatten(1) @ self.weight)
+
+
+def test_rows_of_weights_without_axes_are_their_derivatives():
+    model = InvariantNetwork(OwnWeights(), "rotation", SHAPE, "quick")
+    x = pictures(2)
+    precision = {"": torch.tensor(1.0)}
+    evidence = dataclasses.replace(model.evidence(), precision=precision, likelihood="gaussian")
+    (rows,) = evidence.rows(x, torch.zeros(1, 1))
+    for number, row in enumerate(rows):
+        output = model.module(x)[number // 3, number % 3]
+        slopes = torch.autograd.grad(output, list(model.module.parameters()))
+        torch.testing.assert_close(row, torch.cat([slope.flatten() for slope in slopes]))
 
 
 class Branching(nn.Module):

@@ -26,7 +26,7 @@ def three_turns(x):
 @pytest.fixture
 def few_unknowns(monkeypatch):
     """The dense factor is refused above 40 unknown numbers."""
-    monkeypatch.setattr(sys.modules["symmetries.lie.search"], "MOST", 40)
+    monkeypatch.setattr(sys.modules["symmetries.lie.search"], "DIRECT", 40)
 
 
 def test_the_smallest_defects_are_those_of_the_dense_spectrum():
@@ -47,6 +47,18 @@ def test_generators_of_many_coordinates_are_those_of_the_dense_search(few_unknow
     assert found.name == "so(3)"
     assert found.dimension == (3, 3)
     assert len(found.spectrum) <= 2 * COUNT
+
+
+def test_more_coordinates_than_are_searched_directly():
+    x = points(2 * 33**2, 33)
+    found = symmetries.generators(x, model=three_turns, fields="linear")
+    assert (found.name, found.dimension) == ("so(3)", (3, 3))
+
+
+def test_more_unknown_numbers_than_can_be_factorised_are_refused(few_unknowns, monkeypatch):
+    monkeypatch.setattr(KRYLOV, "MOST_FACTORISED", 80)
+    with pytest.raises(ValueError, match="at most 80 unknown numbers"):
+        symmetries.generators(points(1200, 9), model=three_turns, fields="linear")
 
 
 def eight_turns(x):

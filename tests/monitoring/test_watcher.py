@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 import symmetries
-from symmetries.analysis.watching import batches
+from symmetries.analysis.watching import batches, read_reference
 from symmetries.monitoring import Watcher
 from symmetries.monitoring.moves import amount, moves_of
 
@@ -171,6 +171,26 @@ def test_wrong_input_is_refused_by_name(fitted):
         list(batches(iter([1]), None))
     with pytest.raises(ValueError, match="alpha: expected"):
         Watcher.fit(torch.rand(120, 1, 8, 8), alpha=2.0)
+
+
+@pytest.mark.parametrize("change", [lambda x: 255 * x, lambda x: 2 * x - 1, lambda x: x / 0])
+def test_values_that_are_no_brightness_are_refused(fitted, corners, tmp_path, change):
+    with pytest.raises(ValueError, match="stream: expected"):
+        again(fitted, tmp_path).update(change(corners[1][:5]))
+
+
+def test_a_reference_that_says_nothing_is_refused(corners):
+    with pytest.raises(ValueError, match="data: expected images with some content"):
+        symmetries.watch(torch.zeros(200, 1, 20, 20), iter(corners[1][:5]))
+    with pytest.raises(ValueError, match="data: expected pictures of at least 8 x 8"):
+        symmetries.watch(torch.rand(200, 1, 1, 30), iter(corners[1][:5]))
+    with pytest.raises(ValueError, match="fill: expected a number from 0 to 1"):
+        symmetries.watch(corners[0][:200], iter(corners[1][:5]), fill=3.0)
+
+
+def test_copies_in_the_reference_bring_a_warning(corners):
+    with pytest.warns(RuntimeWarning, match="75 % of the reference are copies"):
+        read_reference(corners[0][:30].repeat(4, 1, 1, 1))
 
 
 def test_amounts_have_the_units_of_the_reports():

@@ -9,7 +9,7 @@ alone::
 Elsewhere the same cases run on a processor, in Triton's interpreter or, for the warps in CUDA C, as
 threads under a sanitizer of g++ (``address`` or ``thread``)::
 
-    TRITON_INTERPRET=1 python tests/ops/gpu.py --operations flow spline
+    TRITON_INTERPRET=1 python tests/ops/gpu.py --operations spline gelu_norm
     TRITON_INTERPRET=1 python tests/ops/gpu.py --operations warp --emulate address
 
 On a GPU a memory checker wants one process::
@@ -35,7 +35,7 @@ from symmetries import ops
 from symmetries._utils.provenance import provenance, source_digest, versions
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-LONG = ("flow", "warp", "group_filters", "positional_features")  # are begun first
+LONG = ("warp", "group_filters", "positional_features")  # are begun first
 LIMIT_SECONDS = 300  # of one process
 Row = dict[str, Any]
 
@@ -81,12 +81,10 @@ def run_here(cases: Sequence[Case]) -> list[Row]:
 
 
 def run_apart(cases: Sequence[Case], workers: int) -> list[Row]:
-    """Run cases in processes, one for each operation, and for each large case of a slow one."""
+    """Run cases in processes, one for each operation."""
     shares: dict[tuple[str, ...], list[Case]] = {}
     for case in sorted(cases, key=lambda case: case.operation not in LONG):
-        alone = case.operation == "flow" and case.compiled
-        share = (case.operation, case.name) if alone else (case.operation, _third(case))
-        shares.setdefault(share, []).append(case)
+        shares.setdefault((case.operation, _third(case)), []).append(case)
 
     def run(share: list[Case]) -> list[Row]:
         command = [sys.executable, __file__, "--workers", "0", "--operations", share[0].operation]

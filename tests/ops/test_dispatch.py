@@ -66,7 +66,7 @@ def test_records_tell_which_operations_ran_fused():
         usable("warp", torch.zeros(2))
         usable("warp", torch.zeros(2, dtype=torch.float64))
         usable("spline", torch.zeros(0))
-    usable("flow", torch.zeros(2))
+    usable("adam", torch.zeros(2))
     assert seen == {"warp": True, "spline": False}
 
 

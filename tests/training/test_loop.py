@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import subprocess
 import sys
 import types
 from dataclasses import dataclass
@@ -347,3 +348,16 @@ def test_fabric_is_found_under_either_name(monkeypatch):
     monkeypatch.setitem(sys.modules, "lightning", types.ModuleType("lightning"))
     monkeypatch.setitem(sys.modules, "lightning.fabric", module)
     assert fabric_class() is Stand
+
+
+def test_a_run_of_one_process_does_without_fabric():
+    """Its import takes seconds, which every command that trains would wait for."""
+    code = (
+        "import sys, torch\n"
+        "from symmetries.training import TrainConfig, train\n"
+        "loss = lambda model, batch, step: {'loss': model(batch[0]).square().mean()}\n"
+        "config = TrainConfig(2, 2, device='cpu', progress=False).replace(precision=sys.argv[1])\n"
+        "train(torch.nn.Linear(1, 1), loss, (torch.ones(4, 1),), config)\n"
+        "sys.exit('lightning_fabric' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code, "64-true"], check=True, timeout=120)

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch.utils.data import Dataset
 
+from symmetries._utils import provenance
 from symmetries._utils.provenance import learner_digest
 from symmetries.learners.invariant_vae.losses import beta, joint_loss
 from symmetries.learners.symmetry_model.losses import generative_loss
@@ -239,6 +240,14 @@ def test_a_digest_is_that_of_the_learner():
     assert digest == learner_digest(partial(joint_loss, None)) == learner_digest(beta)
     assert digest not in (None, learner_digest(generative_loss))
     assert learner_digest(loss) is None
+
+
+@pytest.mark.parametrize("part", ["nn", "ops", "training", "learners/invariant_vae", "report"])
+def test_a_digest_changes_with_what_the_learner_stands_on(part, monkeypatch):
+    before, digest_of = learner_digest(beta), provenance.source_digest
+    changed = {part: "changed"}
+    monkeypatch.setattr(provenance, "source_digest", lambda p: changed.get(p) or digest_of(p))
+    assert (learner_digest(beta) == before) == (part == "report")
 
 
 def test_seeds_are_told_as_they_were_given(tmp_path):

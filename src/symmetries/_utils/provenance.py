@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 #: Environment variable that may name the commit if there is no git.
 COMMIT_VARIABLE = "SYMMETRIES_COMMIT"
 
+#: Parts of the package whose code decides what a learner's training computes.
+GROUND = ("actions", "distributions", "groups", "nn", "ops", "training")
+
 _CHECKOUT = Path(__file__).resolve().parents[3]
 
 
@@ -73,7 +76,10 @@ def source_digest(part: str = "") -> str:
 
 
 def learner_digest(function: Callable[..., Any]) -> str | None:
-    """Digest of the learner whose code a function belongs to; None for other functions.
+    """Digest of what a learner's training computes with; None for functions of no learner.
+
+    That is the folder of the learner whose code the function belongs to, and the parts of the
+    package that it stands on: :data:`GROUND`.
 
     Example:
         >>> learner_digest(print) is None
@@ -82,7 +88,10 @@ def learner_digest(function: Callable[..., Any]) -> str | None:
     function = getattr(function, "func", function)  # of a partial function
     module = getattr(function, "__module__", None) or ""
     name = re.match(r"symmetries\.(learners\.\w+)\.", module)
-    return source_digest(name.group(1).replace(".", "/"))[:16] if name else None
+    if name is None:
+        return None
+    parts = (name.group(1).replace(".", "/"), *GROUND)
+    return hashlib.sha256("".join(map(source_digest, parts)).encode()).hexdigest()[:16]
 
 
 def threads() -> int:

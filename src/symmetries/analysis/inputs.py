@@ -20,6 +20,7 @@ from symmetries.data.pictures import Fit, fitted_size
 Readable = str | Path | Images
 Say = Callable[[str], None]
 SMALLEST = 8  # pixels of a side
+COPIES = 0.02  # share of pictures that may be copies of others
 
 
 class Reading(TypedDict, total=False):
@@ -144,6 +145,16 @@ def check_content(images: ImageSet) -> None:
     """Raise an error if all images are of a single colour; some of them may be."""
     if not bool(_varied(images).any()):
         raise invalid("data", "images with some content", "constant ones only", "check the data")
+
+
+def share_of_copies(images: ImageSet) -> float:
+    """Share of the images that are exact copies of others, from 0 to 1.
+
+    Example:
+        >>> share_of_copies(ImageSet(torch.ones(4, 1, 8, 8)))
+        0.75
+    """
+    return 1 - len({image.numpy().tobytes() for image in images.images}) / len(images)
 
 
 def check_pictures(images: ImageSet) -> None:

@@ -12,7 +12,7 @@ import math
 import torch
 from torch import Tensor
 
-from symmetries.analysis.augmentation_laws import fixed, moved
+from symmetries.analysis.augmentation_laws import SHEAR, fixed, moved
 from symmetries.results import Conflict
 
 SIZES: dict[str, tuple[float, ...]] = {
@@ -27,12 +27,12 @@ FURTHEST = {
     "shift": 0.15,
     "zoom": 1.4,
     "flip_x": 0.5,
-    "light": 0.4,
     "erase": 0.25,
+    "mix": 1.0,
 }
 MUTUAL = 0.3  # share of both classes that looks like the other
 MARGIN = 0.8  # of half of the way
-NEARLY = 0.9  # of the largest share: classes meet in the middle of the first moves that reach it
+NEARLY = 0.9  # of the largest share: classes meet in the middle of the moves that reach it
 
 
 def find_conflicts(
@@ -83,11 +83,16 @@ def _conflict(name: str, first: str, second: str, size: float, share: float) -> 
 
 
 def _meeting(shares: Tensor, sizes: tuple[float, ...]) -> float:
-    """The middle of the first run of sizes at which nearly the largest share (S,) is reached."""
-    reached = (shares >= NEARLY * shares.max()).tolist()
-    first = reached.index(True)
-    last = next((i for i in range(first, len(reached)) if not reached[i]), len(reached)) - 1
-    return (sizes[first] + sizes[last]) / 2
+    """Where two classes meet first: the middle of the highest shares (S,) of the first run.
+
+    Networks may be surer of a later meeting, which is none for classes that have met before.
+    """
+    met = (shares >= MUTUAL).tolist()
+    first = met.index(True)
+    last = next((i for i in range(first, len(met)) if not met[i]), len(met))
+    run = shares[first:last]
+    reached = torch.nonzero(run >= NEARLY * run.max()).flatten() + first
+    return (sizes[int(reached[0])] + sizes[int(reached[-1])]) / 2
 
 
 def limits_of(conflicts: tuple[Conflict, ...], name: str) -> dict[str, float]:
@@ -95,7 +100,13 @@ def limits_of(conflicts: tuple[Conflict, ...], name: str) -> dict[str, float]:
     limits = dict(FURTHEST)
     for one in conflicts:
         if name in (one.first, one.second):
-            limits[one.name] = min(limits[one.name], one.limit)
+            if one.name == "light":
+                limits["mix"] = 0.0
+            else:
+                limits[one.name] = min(limits[one.name], one.limit)
+    if limits["rotation"] < 45:  # a shear turns no line further than labels allow turns
+        slope = math.tan(math.radians(limits["rotation"]))
+        limits["mix"] = min(limits["mix"], slope / SHEAR)
     return limits
 
 

@@ -30,7 +30,6 @@ from symmetries.groups.matrix import MatrixGroup
 from symmetries.lie.certificates import (
     certify_fit,
     certify_function,
-    split_halves,
 )
 from symmetries.lie.densities import keeps_data
 from symmetries.lie.fields import Field
@@ -39,6 +38,7 @@ from symmetries.lie.frames import shown_frame
 from symmetries.lie.functions import Function
 from symmetries.lie.groups import learned_group
 from symmetries.lie.search import search
+from symmetries.lie.units import split_halves
 from symmetries.results import RunInfo
 from symmetries.results.generators import (
     FieldDefect,

@@ -11,7 +11,7 @@ from symmetries._utils.text import printable
 from symmetries._validation.checks import check_choice, check_number, check_whole, invalid, short
 from symmetries.data.base import ImageSet
 from symmetries.lie.bases import field_text, latex_matrix, rounded, scaled, simple_basis
-from symmetries.lie.certificates import Certificates, certify_function, each_level, split_halves
+from symmetries.lie.certificates import Certificates, certify_function, each_level
 from symmetries.lie.functions import Function, as_function
 from symmetries.lie.groups import learned_group
 from symmetries.lie.names import AlgebraName, name_algebra
@@ -25,6 +25,7 @@ from symmetries.lie.pictures import (
     picture_fields,
 )
 from symmetries.lie.planar_names import flow_lines, nearest_named, planar_name
+from symmetries.lie.units import split_halves
 from symmetries.results import RunInfo
 from symmetries.results.generators import (
     FieldDefect,
@@ -87,7 +88,7 @@ def describe_picture_generators(
     else:
         problem = _task(model, family, pictures, halves[0])
         equations = PictureEquations(problem, pictures)
-        answers = certify_function(equations, units, halves, epsilon, level)
+        answers = certify_function(equations, units, halves, epsilon, level, farther=False)
         outputs = problem.outputs
     basis = _basis(family, answers, epsilon, level)
     matrices = _matrices(family, basis)

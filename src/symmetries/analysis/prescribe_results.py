@@ -6,8 +6,10 @@ import torch
 from torch import Tensor
 
 from symmetries._validation.checks import invalid
-from symmetries.analysis.augmentation_laws import MOVES, STILL, UNITS, code_for, draw, fixed, moved
+from symmetries.analysis.augmentation_code import code_for
+from symmetries.analysis.augmentation_laws import MOVES, STILL, UNITS, draw, fixed, moved
 from symmetries.analysis.classifiers import Classifier
+from symmetries.analysis.inputs import COPIES, share_of_copies
 from symmetries.analysis.label_conflicts import FURTHEST
 from symmetries.analysis.pictures import example_indices, example_labels, for_display, to_bytes
 from symmetries.analysis.prescribe_trials import REPEATS, Task, points
@@ -19,6 +21,7 @@ from symmetries.results import Estimate, ModelCurve, PrescribedMove, PrescribeRe
 from symmetries.results.pictures import EdgePictures
 
 EXAMPLES = 6
+SKILL = 0.1  # of the way from guessing to always right
 LOOKED_AT = 512  # pictures of a model's curve
 ENDS = {"rotation": 180.0, "shift": 0.15, "zoom": 1.5, "light": 0.4}  # of a model's curve
 LIBRARIES = ("symmetries", "torchvision", "albumentations", "kornia")
@@ -49,7 +52,7 @@ def describe(
     height, width = task.images.images.shape[-2:]
     code = {name: code_for(name, laws, task.fill, (height, width)) for name in LIBRARIES}
     result = PrescribeResult(
-        warnings=tuple(cautions(chosen, found[0])),
+        warnings=tuple(cautions(task, chosen, found[0], float(scores[0, :, 0].mean()))),
         moves=moves,
         conflicts=task.conflicts,
         tried=tuple(tried),
@@ -66,13 +69,24 @@ def describe(
     return result.attach(edges(task, chosen))
 
 
-def cautions(chosen: dict[str, float], gain: Estimate) -> list[str]:
+def cautions(task: Task, chosen: dict[str, float], gain: Estimate, accuracy: float) -> list[str]:
     """What a reader must know first."""
+    found = []
+    copies = share_of_copies(task.images)
+    if copies > COPIES:
+        text = f"{100 * copies:.0f} % of the pictures are copies of others: networks have seen "
+        found.append(text + "held-out pictures in training, and gains are too small; remove copies")
+    guess = float(torch.bincount(task.labels).max()) / len(task.labels)
+    if accuracy < guess + SKILL * (1 - guess):
+        text = f"small networks are right on {100 * accuracy:.0f} % of held-out pictures, guessing "
+        text += f"on {100 * guess:.0f} %: what labels forbid, and what helps, can hardly be seen"
+        found.append(text)
     if not chosen:
-        return ["no augmentation helped small networks on held-out pictures: nothing is prescribed"]
-    if gain.low <= 0:
-        return ["the predicted gain could be zero: its interval holds 0"]
-    return []
+        text = "no augmentation helped small networks on held-out pictures: nothing is prescribed"
+        found.append(text)
+    elif gain.low <= 0:
+        found.append("the predicted gain could be zero: its interval holds 0")
+    return found
 
 
 def edges(task: Task, chosen: dict[str, float]) -> EdgePictures:
@@ -86,7 +100,7 @@ def edges(task: Task, chosen: dict[str, float]) -> EdgePictures:
         ends = []
         for sign in (-1, 1):
             each = [1 / a if name == "zoom" and sign < 0 else a for a in far]
-            each = [sign * a if name in ("rotation", "shift", "light") else a for a in each]
+            each = [sign * a if name in ("rotation", "shift", "mix") else a for a in each]
             each = [STILL[name] if name in ("flip_x", "erase") and sign < 0 else a for a in each]
             moves = torch.cat([fixed(name, amount) for amount in each])
             ends.append(moved(x, moves, task.fill))
@@ -116,7 +130,7 @@ def model_curves(task: Task, loaded: Loaded, chosen: dict[str, float]) -> tuple[
         return float((logits.argmax(1).cpu() == own).double().mean())
 
     found = []
-    for name in MOVES:
+    for name in (*MOVES[:-1], "light"):
         ends = ENDS.get(name, 0.5)
         steps = [ends * k / 4 for k in range(-4, 5)]
         if name in ("flip_x", "erase"):

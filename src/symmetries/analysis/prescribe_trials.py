@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from symmetries.analysis.augmentation_laws import Law
@@ -15,7 +14,7 @@ from symmetries.results import Conflict, Estimate, TriedPolicy
 from symmetries.training.step import mix
 
 REPEATS = 2  # of the folds that confirm, each with its own cuts and networks
-HELPS = 0.5  # standard errors that a gain must have
+DECIDES = 1  # of the scores: log-likelihoods differ less by chance than right answers
 Amounts = dict[str, float]  # by move
 
 
@@ -51,12 +50,15 @@ class Task:
         """The law of each class: these amounts, as far as its labels allow."""
         return [Law(**amounts).within(limits) for limits in self.limits]
 
-    def scores(self, laws: list[Law], test: list[Law], seeds: list[int], text: str) -> Tensor:
-        """Scores (R, 2, N) of held-out pictures, as they are and moved by ``test``, R times."""
-        how = (self.pixels, self.labels, len(self.names), laws, self.fill, self.size)
-        parts = [held_out_scores(*how, mix(self.seed, seed), test) for seed in seeds]
+    def scores(
+        self, policies: list[list[Law]], seeds: list[int], test: list[Law] | None, text: str
+    ) -> Tensor:
+        """Scores of held-out pictures by policy, see :func:`held_out_scores`."""
+        own = [mix(self.seed, seed) for seed in seeds]
+        how = (self.pixels, self.labels, policies, self.fill, self.size, own, test)
+        found = held_out_scores(*how)
         self.advance(text)
-        return torch.stack(parts)
+        return found
 
 
 def try_policies(
@@ -71,55 +73,47 @@ def try_policies(
     Args:
         task: what to train on.
         bases: amounts of motions.
-        added: what is tried on top of the best of these, one after the other.
+        added: what is tried on top of the best of these, alone and all together that help.
 
     Returns:
         All that was tried with its gain, and the amounts that are best; none if nothing helps.
     """
-    still, seeds = task.laws(), [0]
-    none = task.scores(still, still, seeds, "without")[:, 0]
     tried: list[TriedPolicy] = []
-    seen = {tuple(still)}
+    seen: dict[tuple[Law, ...], tuple[Tensor, Amounts]] = {}
 
-    def gain_of(amounts: Amounts) -> Estimate | None:
-        laws = task.laws(**amounts)
-        if tuple(laws) in seen:  # no class may go further
-            task.advance("as before")
-            return None
-        seen.add(tuple(laws))
-        gain = points(task.scores(laws, still, seeds, name_of(amounts))[:, 0] - none)
-        tried.append(TriedPolicy.model_validate({"amounts": amounts, "gain": gain}))
-        return gain
+    def compare(several: list[Amounts], text: str) -> None:
+        fresh = {tuple(task.laws(**one)): one for one in several}
+        fresh = {laws: one for laws, one in fresh.items() if laws not in seen}
+        if not fresh:  # no class may go further
+            return task.advance(text)
+        scores = task.scores([list(laws) for laws in fresh], [0], None, text)[:, :, 0]
+        for (laws, one), found in zip(fresh.items(), scores, strict=True):
+            seen[laws] = (found, one)
+            if one := Law(**one).moves():
+                gain = points(found[:, 0] - none()[:, 0])
+                tried.append(TriedPolicy.model_validate({"amounts": one, "gain": gain}))
 
-    best: tuple[float, Amounts, Estimate | None] = (0.0, {}, None)
-    for base in bases:
-        gain = gain_of(base)
-        if gain is not None and gain.mean > best[0]:
-            best = (gain.mean, base, gain)
-    for more in added:
-        amounts = {**best[1], **more}
-        gain = gain_of(amounts)
-        if gain is not None and gain.mean > best[0]:
-            best = (gain.mean, amounts, gain)
-    last = best[2]
-    helps = last is not None and last.mean > HELPS * last.standard_error
-    return tried, best[1] if helps else {}
+    def none() -> Tensor:
+        return seen[tuple(task.laws())][0]
 
+    def value(one: Amounts) -> float:
+        return float(seen[tuple(task.laws(**one))][0][:, DECIDES].mean())
 
-def name_of(amounts: Amounts) -> str:
-    """The moves of an augmentation, for a bar."""
-    return ", ".join(f"{name} {amount:g}" for name, amount in amounts.items())
+    compare([{}, *bases], "motions")
+    base = max(({}, *bases), key=value)
+    compare([{**base, **more} for more in added], "more")
+    helpful = [more for more in added if value({**base, **more}) > value(base)]
+    together = {name: amount for more in helpful for name, amount in more.items()}
+    compare([{**base, **together}], "together")
+    best = max((one for _, one in seen.values()), key=value)
+    return tried, Law(**best).moves()
 
 
 def confirm(task: Task, chosen: Amounts) -> Tensor:
-    """Scores (2, R, 2, N) on other folds: without and with, as they are and moved as prescribed."""
-    still, laws = task.laws(), task.laws(**chosen)
-    seeds = [1 + k for k in range(REPEATS)]
-    none = task.scores(still, laws, seeds, "confirms")
-    if not chosen:
-        task.advance("confirms")
-        return torch.stack((none, none))
-    return torch.stack((none, task.scores(laws, laws, seeds, "confirms")))
+    """Scores (2, R, 2, 2, N) on other folds, without and with what was chosen."""
+    policies = [task.laws(), task.laws(**chosen)][: 2 if chosen else 1]
+    scores = task.scores(policies, [1 + k for k in range(REPEATS)], task.laws(**chosen), "confirms")
+    return scores.expand(2, *scores.shape[1:])
 
 
 def points(differences: Tensor) -> Estimate:

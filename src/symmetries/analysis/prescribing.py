@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from symmetries._validation.checks import invalid
+from symmetries._validation.checks import check_number, invalid
 from symmetries.analysis.classifiers import Classifier
 from symmetries.analysis.inputs import (
     Readable,
@@ -32,13 +32,14 @@ from symmetries.results import PrescribeResult, SymmetryResult
 from symmetries.training.step import mix
 
 BASES: tuple[Amounts, ...] = (
-    {"shift": 0.1},
-    {"rotation": 10.0, "shift": 0.05, "zoom": 1.1},
-    {"rotation": 20.0, "shift": 0.1, "zoom": 1.2},
-    {"rotation": 30.0, "shift": 0.15, "zoom": 1.4},
-    {"rotation": 180.0, "shift": 0.1, "zoom": 1.2},
+    {"mix": 1.0},
+    {"shift": 0.1, "mix": 1.0},
+    {"rotation": 10.0, "shift": 0.05, "zoom": 1.1, "mix": 1.0},
+    {"rotation": 20.0, "shift": 0.1, "zoom": 1.2, "mix": 1.0},
+    {"rotation": 30.0, "shift": 0.15, "zoom": 1.4, "mix": 1.0},
+    {"rotation": 180.0, "shift": 0.1, "zoom": 1.2, "mix": 1.0},
 )
-ADDED: tuple[Amounts, ...] = ({"flip_x": 0.5}, {"erase": 0.25}, {"light": 0.4})
+ADDED: tuple[Amounts, ...] = ({"flip_x": 0.5}, {"erase": 0.25}, {"mix": 0.0})
 FEWEST = 80  # pictures
 EACH = 8  # of a class
 
@@ -58,9 +59,9 @@ def prescribe(
     """Find out how to augment labelled pictures: with which moves, how far, for which class.
 
     Labels limit each class: where a move makes it look like another class, both may go half as
-    far. Small networks are trained with a few motions from gentle to wide, then with mirror images,
-    erased squares and other light on top of the best, and compared on held-out folds; the gain that
-    is reported comes from other folds than those that chose.
+    far. Small networks are trained with motions from none to wide, beside one shear or change of
+    light for each picture, then with mirror images and erased squares on top of the best, and
+    compared on held-out folds; the gain that is reported comes from other folds.
 
     Args:
         data: labelled images: a name, a file, a folder, or data in memory.
@@ -69,7 +70,8 @@ def prescribe(
             far moves occur is tried, too.
         preset: "quick" (convolutional networks) or "default" (residual ones), 800 steps each; None
             is "quick" on a CPU.
-        fill: background value from 0 to 1; None looks for it at the borders.
+        fill: value around moved pictures, from 0 to 1; None looks for it at the borders, and where
+            these differ pictures are reflected at their edges.
         trust: load a model's file that can run code.
         seed: of folds, networks and draws.
         device: "auto", "cpu", "cuda", ...
@@ -119,13 +121,16 @@ def prescription(
     check_pictures(images)
     names = class_names(images)
     check_classes(labels, names)
-    value = resolve_background(images, fill, say)
-    around = value if find_frame(images.images[:1024], value).plain else None
+    around = fill
+    if fill is not None:
+        check_number(fill, "fill", 0, 1)
+    else:
+        value = resolve_background(images, None, say)
+        around = value if find_frame(images.images[:1024], value).plain else None
     bases = (*BASES, *occurring(discovered))
     seen_by_model = images.images[:LOOKED_AT].to(place)
     loaded = None if model is None else load_model(model, seen_by_model, labels, trust)
-    count = 4 + len(bases) + len(ADDED)
-    with progress_bar("prescribe", total=count, quiet=not progress) as advance:
+    with progress_bar("prescribe", total=5, quiet=not progress) as advance:
         pixels, size = prepared(images.images).to(place), SIZES[preset]
         seen = unmoved_networks(pixels, labels, len(names), size, mix(seed, 9))
         conflicts = find_conflicts(*seen, names, around)
@@ -143,7 +148,7 @@ def prescription(
             advance=advance,
         )
         tried, best = try_policies(task, bases, ADDED)
-        scores = confirm(task, best)
+        scores = confirm(task, best)[:, :, :, 0]
         if best and float((scores[1, :, 0] - scores[0, :, 0]).mean()) <= 0:
             best, scores = {}, scores[:1].expand(2, -1, -1, -1)  # it was chance on the first folds
     curves = () if loaded is None else model_curves(task, loaded, best)
@@ -160,7 +165,8 @@ def check_classes(labels: Tensor, names: tuple[str, ...]) -> None:
     few = [names[i] for i in range(len(names)) if 0 < int(counts[i]) < EACH]
     if few:
         remedy = "leave these classes out: what their labels forbid cannot be seen"
-        raise invalid("data", f"at least {EACH} pictures of each class", ", ".join(few), remedy)
+        got = f"fewer of {', '.join(few[:5])}" + (f" and {len(few) - 5} others" * (len(few) > 5))
+        raise invalid("data", f"at least {EACH} pictures of each class", got, remedy)
 
 
 def occurring(discovered: str | Path | SymmetryResult | None) -> tuple[Amounts, ...]:
@@ -181,4 +187,4 @@ def occurring(discovered: str | Path | SymmetryResult | None) -> tuple[Amounts, 
             found["shift"] = max(found.get("shift", 0.0), min(0.5, half / side))
         elif part.name == "zoom":
             found["zoom"] = math.sqrt(max(part.width90, 1.0))
-    return (found,) if found else ()
+    return ({**found, "mix": 1.0},) if found else ()

@@ -1,5 +1,9 @@
 """Small networks trained with and without an augmentation: what it brings on held-out pictures."""
 
+import math
+import traceback
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -11,6 +15,8 @@ from symmetries.nn.named_networks import named_network
 from symmetries.training.step import mix, seeded
 
 LARGEST = 32  # side to which larger pictures are shrunk
+TOGETHER = 12  # networks that share a GPU
+WARM = 3  # steps before a graph is captured
 
 
 @dataclass(frozen=True)
@@ -41,69 +47,179 @@ def prepared(images: Tensor) -> Tensor:
     return F.interpolate(images, size, mode="bilinear", antialias=True)
 
 
-def train(
-    images: Tensor, labels: Tensor, classes: int, laws: list[Law], fill: float | None, size: Size,
-    seed: int,
-) -> torch.nn.Module:  # fmt: skip
-    """A network trained on pictures (N, C, H, W) that are moved by the law of their class.
-
-    With the same seed networks see the same pictures in the same order, whatever the laws.
-    """
-    generator = torch.Generator().manual_seed(mix(seed, 81) % 2**31)
-    _, channels, height, width = images.shape
-    with seeded(mix(seed, 82) % 2**31):
-        net = named_network(size.network, (channels, height, width), classes).to(images.device)
-    net.train()
-    optimiser = torch.optim.AdamW(net.parameters(), 2e-3, weight_decay=0.05)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimiser, 4e-3, total_steps=size.steps, pct_start=0.2
-    )
-    still = all(not law.moves() for law in laws)
-    for _ in range(size.steps):
-        rows = torch.randint(len(images), (size.batch,), generator=generator)
-        drawn = draw(laws, labels[rows], generator)
-        x, y = images[rows.to(images.device)], labels[rows].to(images.device)
-        loss = F.cross_entropy(net(x if still else moved(x, drawn, fill)), y)
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        schedule.step()
-    return net.eval()
-
-
-@torch.no_grad()
-def right(net: torch.nn.Module, images: Tensor, labels: Tensor) -> Tensor:
-    """Whether each picture (N,) is answered right."""
-    parts = [net(part).argmax(1) for part in images.split(512)]
-    return (torch.cat(parts).cpu() == labels).double()
-
-
-def held_out_scores(
-    images: Tensor, labels: Tensor, classes: int, laws: list[Law], fill: float | None, size: Size,
-    seed: int, test: list[Law],
-) -> Tensor:  # fmt: skip
-    """Scores (2, N) of all pictures, as they are and moved, each by a network that has not seen it.
+@dataclass(frozen=True)
+class Trial:
+    """One network to train.
 
     Args:
         images: (N, C, H, W), on the device to train on.
         labels: (N,) on the CPU.
-        classes: their number.
-        laws: one for each class.
+        laws: by which pictures of each class are moved.
+        fill: value around moved pictures; None reflects them.
+        size: how long.
+        seed: of weights, order and draws: with the same seed networks see the same pictures in the
+            same order, whatever the laws.
+        rows: (steps, batch) of the pictures of each step; None draws them.
+    """
+
+    images: Tensor
+    labels: Tensor
+    laws: list[Law]
+    fill: float | None
+    size: Size
+    seed: int
+    rows: Tensor | None = None
+
+
+class _Training:
+    """A network in training, with all its random numbers drawn beforehand."""
+
+    def __init__(self, trial: Trial) -> None:
+        x, size = trial.images, trial.size
+        generator = torch.Generator().manual_seed(mix(trial.seed, 81) % 2**31)
+        rows = order(len(x), size, generator) if trial.rows is None else trial.rows
+        drawn = draw(trial.laws, trial.labels[rows.flatten()], generator)
+        self.images, self.labels, self.fill = x, trial.labels.to(x.device), trial.fill
+        self.still = all(not law.moves() for law in trial.laws)
+        self.rows = rows.to(x.device)
+        self.moves = drawn.unflatten(0, rows.shape).to(x.device)
+        self.rates = torch.tensor(one_cycle(size.steps), device=x.device)
+        self.at = torch.zeros(1, dtype=torch.int64, device=x.device)
+        with seeded(mix(trial.seed, 82) % 2**31):
+            shape = (x.shape[1], x.shape[2], x.shape[3])
+            self.net = named_network(size.network, shape, len(trial.laws))
+        self.net.to(x.device).train()
+        if x.is_cuda:
+            self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.rate = torch.zeros((), device=x.device)
+        self.optimiser = torch.optim.AdamW(
+            self.net.parameters(), self.rate, weight_decay=0.05, fused=True, capturable=x.is_cuda
+        )
+
+    def step(self) -> None:
+        """Perform one step; nothing in it waits for a GPU."""
+        rows = self.rows.index_select(0, self.at)[0]
+        x, y = self.images[rows], self.labels[rows]
+        if not self.still:
+            x = moved(x, self.moves.index_select(0, self.at)[0], self.fill)
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=x.is_cuda):
+            loss = F.cross_entropy(self.net(x), y)
+        loss.backward()
+        self.rate.copy_(self.rates.index_select(0, self.at)[0])
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=False)
+        self.at += 1
+
+
+def order(count: int, size: Size, generator: torch.Generator) -> Tensor:
+    """Which of so many pictures each step sees: (steps, batch)."""
+    return torch.randint(count, (size.steps, size.batch), generator=generator)
+
+
+def one_cycle(steps: int, most: float = 4e-3) -> list[float]:
+    """Learning rates that rise for a fifth of the steps and fall to nothing, by half cosines."""
+    top = max(1, steps // 5)
+    up = [0.04 + 0.96 * (1 - math.cos(math.pi * t / top)) / 2 for t in range(top)]
+    down = [(1 + math.cos(math.pi * t / (steps - top))) / 2 for t in range(steps - top)]
+    return [most * rate for rate in up + down]
+
+
+def train(trials: list[Trial]) -> list[torch.nn.Module]:
+    """Trained networks; on a GPU they take their steps side by side, as CUDA graphs."""
+    if not trials[0].images.is_cuda:
+        return [_alone(trial) for trial in trials]
+    networks: list[torch.nn.Module] = []
+    for first in range(0, len(trials), TOGETHER):
+        networks += _side_by_side(trials[first : first + TOGETHER])
+    return networks
+
+
+def _alone(trial: Trial) -> torch.nn.Module:
+    training = _Training(trial)
+    for _ in range(trial.size.steps):
+        training.step()
+    return training.net.eval()
+
+
+def _side_by_side(trials: list[Trial]) -> list[torch.nn.Module]:
+    """Networks trained on a stream of the GPU each."""
+    running = []
+    for trial in trials:
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            training = _Training(trial)
+            for _ in range(min(WARM, trial.size.steps)):
+                training.step()
+        try:
+            step = _captured(training, stream)
+        except RuntimeError as error:
+            traceback.print_exc()
+            warnings.warn(f"a step is not a CUDA graph: {error}", RuntimeWarning, stacklevel=2)
+            step = training.step
+        running.append((training, stream, step))
+    for done in range(WARM, max(trial.size.steps for trial in trials)):
+        for training, stream, step in running:
+            if done < len(training.rows):
+                with torch.cuda.stream(stream):
+                    step()
+    torch.cuda.synchronize()
+    return [training.net.eval() for training, _, _ in running]
+
+
+def _captured(training: _Training, stream: torch.cuda.Stream) -> Callable[[], None]:
+    """A step as a CUDA graph."""
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.stream(stream):
+        graph.capture_begin(capture_error_mode="thread_local")
+        try:
+            training.step()
+        finally:
+            graph.capture_end()
+    return graph.replay
+
+
+@torch.no_grad()
+def scores_of(net: torch.nn.Module, images: Tensor, labels: Tensor) -> Tensor:
+    """Scores (2, N) of pictures: whether they are answered right, and the log-likelihood."""
+    logs = torch.cat([net(part).float().log_softmax(1).cpu() for part in images.split(512)])
+    own = logs.gather(1, labels[:, None])[:, 0]
+    return torch.stack((logs.argmax(1) == labels, own)).double()
+
+
+def held_out_scores(
+    images: Tensor, labels: Tensor, policies: list[list[Law]], fill: float | None, size: Size,
+    seeds: list[int], test: list[Law] | None = None,
+) -> Tensor:  # fmt: skip
+    """Scores (P, R, 2, 2, N) of pictures, each by networks that have not seen it.
+
+    For P policies and R cuts into folds; of pictures as they are and moved; see :func:`scores_of`.
+
+    Args:
+        images: (N, C, H, W), on the device to train on.
+        labels: (N,) on the CPU.
+        policies: laws, one for each class.
         fill: value around moved pictures; None reflects them.
         size: of the trainings.
-        seed: of folds, weights and draws.
-        test: laws by which held-out pictures are moved.
+        seeds: one for each cut into folds, its networks and draws.
+        test: laws by which held-out pictures are moved; None moves none.
     """
-    scores = torch.zeros(2, len(images), dtype=torch.float64)
-    for k, held in enumerate(folds(len(images), size.folds, seed)):
-        inside, here = ~held, images.device
-        net = train(
-            images[inside.to(here)], labels[inside], classes, laws, fill, size, mix(seed, k)
-        )
-        x = images[held.to(here)]
-        generator = torch.Generator().manual_seed(mix(seed, 84, k) % 2**31)
-        away = moved(x, draw(test, labels[held], generator), fill)
-        scores[:, held] = torch.stack([right(net, part, labels[held]) for part in (x, away)])
+    here, cuts, trials = images.device, [], []
+    for row, seed in enumerate(seeds):
+        for k, held in enumerate(folds(len(images), size.folds, seed)):
+            for policy, laws in enumerate(policies):
+                cuts.append((policy, row, held, mix(seed, 84, k) % 2**31))
+                x = images[(~held).to(here)]
+                trials.append(Trial(x, labels[~held], laws, fill, size, mix(seed, k)))
+    scores = torch.zeros(len(policies), len(seeds), 2, 2, len(images), dtype=torch.float64)
+    for (policy, row, held, seed), net in zip(cuts, train(trials), strict=True):
+        x, own = images[held.to(here)], labels[held]
+        scores[policy, row, :, :, held] = scores_of(net, x, own)
+        if test is not None:
+            generator = torch.Generator().manual_seed(seed)
+            away = moved(x, draw(test, own, generator), fill)
+            scores[policy, row, 1, :, held] = scores_of(net, away, own)
     return scores
 
 
@@ -119,11 +235,12 @@ def unmoved_networks(
     images: Tensor, labels: Tensor, classes: int, size: Size, seed: int
 ) -> tuple[list[torch.nn.Module], list[Tensor], list[Tensor]]:
     """Networks trained without augmentation, and pictures and labels that each has not seen."""
-    networks, pictures, truths = [], [], []
-    for k, held in enumerate(folds(len(images), size.folds, seed)):
-        here, laws = images.device, [Law()] * classes
-        part = (images[(~held).to(here)], labels[~held], classes, laws, 0.0, size, mix(seed, k))
-        networks.append(train(*part))
-        pictures.append(images[held.to(here)])
-        truths.append(labels[held])
-    return networks, pictures, truths
+    here, laws = images.device, [Law()] * classes
+    cuts = folds(len(images), size.folds, seed)
+    networks = train(
+        [
+            Trial(images[(~held).to(here)], labels[~held], laws, 0.0, size, mix(seed, k))
+            for k, held in enumerate(cuts)
+        ]
+    )
+    return networks, [images[held.to(here)] for held in cuts], [labels[held] for held in cuts]

@@ -1,6 +1,7 @@
 """Drift that has a name: what ``symmetries watch`` computes."""
 
 import math
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +13,14 @@ from torch import Tensor
 from symmetries._validation.checks import check_images, invalid, wrong_type
 from symmetries.analysis.arriving import AT_ONCE
 from symmetries.analysis.classifiers import Classifier
-from symmetries.analysis.inputs import Readable, read_images
+from symmetries.analysis.inputs import (
+    COPIES,
+    Readable,
+    check_content,
+    check_pictures,
+    read_images,
+    share_of_copies,
+)
 from symmetries.analysis.pictures import for_display, to_bytes
 from symmetries.analysis.preprocessing import make_preprocessing
 from symmetries.analysis.provenance import Call, Info, data_summary
@@ -67,7 +75,7 @@ def watch(
         (True, 'value')
     """
     call = Call("watch", reference=reference, stream=stream, alpha=alpha, seed=seed)
-    images = read_images(reference, size=size)
+    images = read_reference(reference, size=size)
     watched: tuple[Any, ...] = ()
     if model is not None:
         loaded, labels = load_watched(model, images, trust, normalize, channels)
@@ -77,6 +85,22 @@ def watch(
         watcher.update(part)
     info = call.info(seed, torch.device("cpu"))
     return describe(watcher, data_summary(images), lambda: info)
+
+
+def read_reference(
+    reference: Readable,
+    **reading: Any,  # noqa: ANN401 - of read_images
+) -> ImageSet:
+    """The pictures of a reference, checked; a warning where many are copies of others."""
+    images = read_images(reference, **reading)
+    check_pictures(images)
+    check_content(images)
+    copies = share_of_copies(images)
+    if copies > COPIES:
+        text = f"{100 * copies:.0f} % of the reference are copies of other pictures in it: what is "
+        text += "compared with the stream was learned by heart, and other pictures look changed; "
+        warnings.warn(text + "remove copies", RuntimeWarning, stacklevel=2)
+    return images
 
 
 def load_watched(

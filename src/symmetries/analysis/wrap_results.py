@@ -156,6 +156,14 @@ def cautions(
 ) -> list[str]:
     """What a reader must know before using the wrapped model."""
     texts = []
+    if found.labelled and found.held.labels is not None:
+        guess = float(torch.bincount(found.held.labels).max()) / len(found.held)
+        if untouched.bare.mean <= guess:
+            texts.append(
+                f"the bare model is right on {100 * untouched.bare.mean:.0f} % of held-out "
+                f"pictures as they are, guessing on {100 * guess:.0f} %: are labels, order of "
+                "classes and normalisation those that it was trained with?"
+            )
     if found.chosen.threshold is None:
         texts.append(
             "no rule that moves pictures was better on held-out data: the wrapped model is the "

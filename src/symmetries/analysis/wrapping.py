@@ -192,6 +192,8 @@ def wrap_model(
         own = not {"hue", "saturation", "value"} & set(group.names)
         if not own:
             check_unit_range(images.images, "reference", NEARLY)  # colours are those of [0, 1]
+        if fill is not None and images.images.min() >= 0 and images.images.max() <= 1:
+            check_number(fill, "fill", 0, 1)
         value = resolve_background(
             kept, loaded.fill if fill is None else fill, say, per_channel=own
         )

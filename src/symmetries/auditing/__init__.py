@@ -1,7 +1,5 @@
 """Measures of invariance and equivariance for any callable; imports no learner."""
 
-from typing import TYPE_CHECKING, Any
-
 from symmetries.auditing.contributions import layer_contributions
 from symmetries.auditing.drift import drift_curve
 from symmetries.auditing.energies import audit_energies
@@ -27,19 +25,7 @@ from symmetries.results import Estimate as Estimate
 from symmetries.results import LayerError as LayerError
 from symmetries.results import LieDerivative as LieDerivative
 
-if TYPE_CHECKING:
-    from symmetries.auditing.accumulate import (
-        DistributionInvariance,
-        InvarianceMetric,
-        LogitInvariance,
-        SaliencySimilarity,
-    )
-
 __all__ = [
-    "DistributionInvariance",
-    "InvarianceMetric",
-    "LogitInvariance",
-    "SaliencySimilarity",
     "audit_energies",
     "audit_model",
     "distribution_error",
@@ -58,14 +44,3 @@ __all__ = [
     "saliency_map",
     "saliency_similarity",
 ]
-
-_METRICS = ("DistributionInvariance", "InvarianceMetric", "LogitInvariance", "SaliencySimilarity")
-
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - any attribute of the package
-    """Import the metrics when they are first used: only they need torchmetrics."""
-    if name not in _METRICS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from symmetries.auditing import accumulate
-
-    return getattr(accumulate, name)

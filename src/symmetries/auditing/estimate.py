@@ -44,7 +44,12 @@ def estimate(
         raise invalid("values", "at least one axis", "none", "give one value for each example")
     check_held(values, "values")
     exact = values.detach().to("cpu", torch.float64)
-    mean, error = from_sums(float(exact.sum()), _squares(exact), len(exact), reduction, elements)
+    count = len(exact)
+    if count < 1:
+        raise invalid("examples", "at least one", count, "give some data")
+    error = float(exact.std()) / math.sqrt(count) if count > 1 else math.nan
+    factor = count * elements if reduction == "sum" else 1
+    mean, error = float(exact.mean()) * factor, error * factor
     return Estimate.normal(mean, error, level=level, least=least, most=most)
 
 
@@ -64,19 +69,3 @@ def wilson_interval(share: float, count: int, level: float = 0.95) -> tuple[floa
     half = math.sqrt(z2 * (share * (1 - share) / count + z2 / (4 * count * count)))
     half /= 1 + z2 / count
     return max(0.0, min(centre - half, share)), min(1.0, max(centre + half, share))
-
-
-def from_sums(
-    total: float, squares: float, count: int, reduction: Reduction = "mean", elements: int = 1
-) -> tuple[float, float]:
-    """Mean and standard error from sum, sum of squared deviations from the mean, and count."""
-    if count < 1:
-        raise invalid("examples", "at least one", count, "give some data")
-    mean = total / count
-    error = math.sqrt(max(squares, 0.0) / (count - 1) / count) if count > 1 else math.nan
-    factor = count * elements if reduction == "sum" else 1
-    return mean * factor, error * factor
-
-
-def _squares(values: Tensor) -> float:
-    return float((values - values.mean()).square().sum())

@@ -13,83 +13,23 @@ if TYPE_CHECKING:
     from symmetries.results import AuditResult
 
 
-@options.unbundled
+@options.command
 def audit(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL",
-            help="The folder model/ of symmetries fit, an .onnx file, module:callable, or (with "
-            "--trust) a .pt2 file of torch.export or a TorchScript file.",
-        ),
-    ],
+    model: str,
     data: options.Data,
     *,
     group: options.GroupName = "c4",
-    range: Annotated[
-        str | None,
-        typer.Option(
-            "--range",
-            metavar="NAME=VALUE,...",
-            help="How far a continuous group goes, in degrees, pixels and factors: "
-            "rotation=10,shift=2px,zoom=1.2. By default, the whole group.",
-        ),
-    ] = None,
-    fast: Annotated[bool, typer.Option("--fast", help="Measure the model's outputs only.")] = False,
-    output_kind: Annotated[
-        str | None,
-        typer.Option(
-            "--output",
-            metavar="NAME[:KIND]",
-            help="NAME of the model's output, if there are several, and its kind, if it cannot be "
-            "recognised; or KIND alone: logits, probabilities, embedding, map, boxes, points, "
-            "scalar, vector, energy, sequence or ctc.",
-        ),
-    ] = None,
+    range: Annotated[str | None, typer.Option(metavar="NAME=VALUE,...")] = None,
+    fast: bool = False,
+    output_kind: Annotated[str | None, typer.Option("--output", metavar="NAME[:KIND]")] = None,
     inputs: options.OtherInputs = None,
-    drift: Annotated[
-        str | None,
-        typer.Option(
-            "--drift-to",
-            "--drift",
-            metavar="DATA",
-            help="Also measure while the images are blended into these data.",
-        ),
-    ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            "--preset",
-            help="quick (saliency of 200 images in 20 steps), default (500 images, 50 steps) or "
-            "paper (all images, 50 steps). If it is not given, default on a GPU and quick on a "
-            "CPU.",
-            show_default=False,
-        ),
-    ] = None,
-    examples: Annotated[
-        int | None,
-        typer.Option("--examples", help="Number of images. By default all of them.", min=2),
-    ] = None,
+    drift: Annotated[str | None, typer.Option("--drift-to", "--drift", metavar="DATA")] = None,
+    preset: Annotated[str | None, typer.Option(show_default=False)] = None,
+    examples: Annotated[int | None, typer.Option(min=2)] = None,
     normalize: options.Normalize = None,
     channels: options.Channels = None,
-    fit: Annotated[
-        str,
-        typer.Option(
-            "--fit",
-            help="How --resize treats other shapes: stretch, crop or pad.",
-            rich_help_panel=options.DATA,
-        ),
-    ] = "stretch",
-    fill: Annotated[
-        float | None,
-        typer.Option(
-            "--fill",
-            min=0,
-            max=1,
-            help="Background value from 0 to 1. By default that of the model, or estimated from "
-            "the image borders.",
-        ),
-    ] = None,
+    fit: Annotated[str, typer.Option(rich_help_panel=options.DATA)] = "stretch",
+    fill: Annotated[float | None, typer.Option(min=0, max=1)] = None,
     trust: options.Trust = False,
     output: options.Output,
     machine: options.Machine,
@@ -100,6 +40,23 @@ def audit(
     Writes audit.json and report.html.
 
     [dim]Example:[/] symmetries audit out/fit-digits/model digits --group c4
+
+    Options:
+        model: The folder model/ of symmetries fit, an .onnx file, module:callable, or (with
+            --trust) a .pt2 file of torch.export or a TorchScript file.
+        range: How far a continuous group goes, in degrees, pixels and factors:
+            rotation=10,shift=2px,zoom=1.2. By default, the whole group.
+        fast: Measure the model's outputs only.
+        output_kind: NAME of the model's output, if there are several, and its kind, if it cannot
+            be recognised; or KIND alone: logits, probabilities, embedding, map, boxes, points,
+            scalar, vector, energy, sequence or ctc.
+        drift: Also measure while the images are blended into these data.
+        preset: quick (saliency of 200 images in 20 steps), default (500 images, 50 steps) or
+            paper (all images, 50 steps). If it is not given, default on a GPU and quick on a CPU.
+        examples: Number of images. By default all of them.
+        fit: How --resize treats other shapes: stretch, crop or pad.
+        fill: Background value from 0 to 1. By default that of the model, or estimated from the
+            image borders.
     """
     from symmetries.analysis import audits
     from symmetries.analysis.audit_time import expected_time

@@ -25,26 +25,15 @@ if TYPE_CHECKING:
     from symmetries.results import AugmentResult
 
 
-@options.unbundled
+@options.command
 def augment(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL",
-            help="The folder model/ that symmetries discover wrote, or the generators.json of "
-            "symmetries generators.",
-        ),
-    ],
+    model: str,
     data: options.Data,
     *,
-    out: Annotated[Path, typer.Option("--out", help="The .npz file to write.")],
-    copies: Annotated[
-        int, typer.Option("--copies", help="Number of new versions of each image.", min=1)
-    ] = 1,
+    out: Path,
+    copies: Annotated[int, typer.Option(min=1)] = 1,
     preset: options.Preset = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an existing file.")
-    ] = False,
+    overwrite: bool = False,
     quiet: options.Quiet = False,
     json: options.Json = False,
     machine: options.Machine,
@@ -58,6 +47,13 @@ def augment(
     twice, or five times.
 
     [dim]Example:[/] symmetries augment out/discover-digits/model digits --copies 5 --out more.npz
+
+    Options:
+        model: The folder model/ that symmetries discover wrote, or the generators.json of
+            symmetries generators.
+        out: The .npz file to write.
+        copies: Number of new versions of each image.
+        overwrite: Replace an existing file.
     """
     from symmetries.cli.output import owned
     from symmetries.cli.parts import stop_processes

@@ -1,7 +1,5 @@
 """``symmetries data``: list, describe and fetch data sets."""
 
-from typing import Annotated
-
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -31,7 +29,7 @@ def list_sets(json: options.Json = False) -> None:
 
 
 @data.command("describe")
-@options.unbundled
+@options.command
 def describe(data: options.Data, *, json: options.Json = False, reading: options.Reading) -> None:
     """Show what is in a data set: sizes, classes, pixel values.
 
@@ -69,13 +67,14 @@ def describe(data: options.Data, *, json: options.Json = False, reading: options
 
 
 @data.command("fetch")
-def fetch(
-    name: Annotated[str, typer.Argument(help="mnist, fashion-mnist, cifar10 or cifar100.")],
-    folder: options.Folder = None,
-) -> None:
+@options.command
+def fetch(name: str, *, folder: options.Folder = None) -> None:
     """Fetch the files of a public data set, checked by SHA-256.
 
     [dim]Example:[/] symmetries data fetch mnist --folder data
+
+    Options:
+        name: mnist, fashion-mnist, cifar10 or cifar100.
     """
     from symmetries.data import download
 

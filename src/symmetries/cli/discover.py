@@ -21,26 +21,13 @@ VERDICTS = {
 }
 
 
-@options.unbundled
+@options.command
 def discover(
     data: options.Data,
     *,
     group: options.GroupName = "affine",
-    method: Annotated[
-        str,
-        typer.Option(
-            "--method",
-            help="orbit: learns the density of poses along the orbit of each picture. "
-            "two-stage: learns prototypes and their transformations, as in the paper.",
-        ),
-    ] = "orbit",
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check/--no-check",
-            help="Plant known transformations and report what is recovered. It doubles the time.",
-        ),
-    ] = True,
+    method: str = "orbit",
+    check: Annotated[bool, typer.Option("--check/--no-check")] = True,
     preset: options.Preset = None,
     fill: options.Fill = None,
     output: options.Output,
@@ -53,6 +40,11 @@ def discover(
     symmetries augment). Warnings stand at the top of all of them.
 
     [dim]Example:[/] symmetries discover digits --group rotation,translation --out out/digits
+
+    Options:
+        method: orbit: learns the density of poses along the orbit of each picture. two-stage:
+            learns prototypes and their transformations, as in the paper.
+        check: Plant known transformations and report what is recovered. It doubles the time.
     """
     from symmetries.analysis.discovery import METHODS, Discovery
     from symmetries.analysis.progress import progress_bar

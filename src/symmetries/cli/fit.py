@@ -14,45 +14,16 @@ if TYPE_CHECKING:
     from symmetries.results import FitResult
 
 
-@options.unbundled
+@options.command
 def fit(
     data: options.Data,
     *,
-    method: Annotated[
-        str,
-        typer.Option(
-            "--method",
-            help="invariant: learns how far each transformation may go. plain: no invariance. "
-            "augmented: trained on images transformed by up to --half-width. "
-            "relaxed: a convolutional network whose layers learn how equivariant to be.",
-        ),
-    ] = "invariant",
+    method: str = "invariant",
     group: Annotated[
-        str | None,
-        typer.Option(
-            "--group",
-            help="A group, such as rotation,translation or c4. By default rotation, or c4 for the "
-            "method relaxed.",
-            show_default=False,
-            callback=options.group_or_file,
-        ),
+        str | None, typer.Option(show_default=False, callback=options.group_or_file)
     ] = None,
-    half_width: Annotated[
-        float | None,
-        typer.Option(
-            "--half-width",
-            help="Of the augmentation, as a share of each range, from 0 to 1. By default 1.",
-        ),
-    ] = None,
-    network: Annotated[
-        str | None,
-        typer.Option(
-            "--network",
-            help="A network to average over transformations: cnn, resnet, or a model of "
-            "torchvision or timm. By default a shallow one with random features.",
-            show_default=False,
-        ),
-    ] = None,
+    half_width: float | None = None,
+    network: Annotated[str | None, typer.Option(show_default=False)] = None,
     preset: options.Preset = None,
     fill: options.Fill = None,
     output: options.Output,
@@ -64,6 +35,16 @@ def fit(
     Writes metrics.json (test accuracy, evidence, half-widths), report.html and model/.
 
     [dim]Example:[/] symmetries fit digits --method invariant --group rotation --out out/fit
+
+    Options:
+        method: invariant: learns how far each transformation may go. plain: no invariance.
+            augmented: trained on images transformed by up to --half-width. relaxed: a
+            convolutional network whose layers learn how equivariant to be.
+        group: A group, such as rotation,translation or c4. By default rotation, or c4 for the
+            method relaxed.
+        half_width: Of the augmentation, as a share of each range, from 0 to 1. By default 1.
+        network: A network to average over transformations: cnn, resnet, or a model of torchvision
+            or timm. By default a shallow one with random features.
     """
     from symmetries.analysis.classifiers import check_method, default_group
     from symmetries.analysis.fits import describe_classifier, read_and_train

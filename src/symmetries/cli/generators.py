@@ -15,56 +15,19 @@ if TYPE_CHECKING:
 COMPARED = 256  # rows on which an ONNX file is compared with its conversion
 
 
-@options.unbundled
+@options.command
 def generators(
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA",
-            help="An .npz file (x and y, or trajectories of shape N x T x d), a .csv file, or "
-            "pictures: the name of a data set, a folder or a file.",
-        ),
-    ],
+    data: str,
     *,
-    target: Annotated[
-        str | None,
-        typer.Option("--target", help="Columns of a .csv file that are outputs, with commas."),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option("--model", help="A function of x instead of y: module:callable or .onnx."),
-    ] = None,
-    fields: Annotated[
-        str,
-        typer.Option(
-            "--fields",
-            help="affine, linear, quadratic or cubic; of pictures fourier or colour too.",
-        ),
-    ] = "affine",
-    law: Annotated[
-        str | None,
-        typer.Option(
-            "--law", help="invariant, equivariant, dynamics or density; else by the data."
-        ),
-    ] = None,
-    epsilon: Annotated[
-        float | None,
-        typer.Option(
-            "--epsilon",
-            help="Largest defect of a symmetry; by default 0.005, of fits 0.01, of pictures 0.1.",
-        ),
-    ] = None,
-    level: Annotated[float, typer.Option("--level", help="Confidence level.")] = 0.95,
-    degree: Annotated[
-        int | None, typer.Option("--degree", help="Of the polynomials; else chosen.", min=1)
-    ] = None,
-    time_step: Annotated[
-        float | None, typer.Option("--time-step", help="Between states of trajectories.")
-    ] = None,
-    vectors: Annotated[
-        int,
-        typer.Option("--vectors", help="Vectors in a row, which one field moves together.", min=1),
-    ] = 1,
+    target: str | None = None,
+    model: str | None = None,
+    fields: str = "affine",
+    law: str | None = None,
+    epsilon: float | None = None,
+    level: float = 0.95,
+    degree: Annotated[int | None, typer.Option(min=1)] = None,
+    time_step: float | None = None,
+    vectors: Annotated[int, typer.Option(min=1)] = 1,
     output: options.Output,
     seed: options.Seed = 0,
 ) -> None:
@@ -73,6 +36,19 @@ def generators(
     Writes generators.json (the numbers) and report.html (a page to look at).
 
     [dim]Example:[/] symmetries generators table.csv --target energy --out out/energy
+
+    Options:
+        data: An .npz file (x and y, or trajectories of shape N x T x d), a .csv file, or
+            pictures: the name of a data set, a folder or a file.
+        target: Columns of a .csv file that are outputs, with commas.
+        model: A function of x instead of y: module:callable or .onnx.
+        fields: affine, linear, quadratic or cubic; of pictures fourier or colour too.
+        law: invariant, equivariant, dynamics or density; else by the data.
+        epsilon: Largest defect of a symmetry; by default 0.005, of fits 0.01, of pictures 0.1.
+        level: Confidence level.
+        degree: Of the polynomials; else chosen.
+        time_step: Between states of trajectories.
+        vectors: Vectors in a row, which one field moves together.
     """
     import torch
 

@@ -1,17 +1,20 @@
 """Options that several commands share, alone and in bundles.
 
-A command takes a bundle as one parameter, ``training: Training``; :func:`unbundled` gives typer the
+A command takes a bundle as one parameter, ``reading: Reading``; :func:`command` gives typer the
 options in it one by one. So each option is written once, with its name, help and default.
 """
 
+import copy
 import dataclasses
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_origin
 
 import typer
+from typer.models import ArgumentInfo
 
 Data = Annotated[
     str,
@@ -106,26 +109,18 @@ Device = Annotated[
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
-    """Options for reading DATA."""
+    """How DATA is read.
+
+    Options:
+        resize: Resize the images to this size: 32, or 48x32 (width x height).
+        skip_bad: Skip pictures that cannot be read, and list them.
+    """
+
+    panel: ClassVar[str] = DATA
 
     folder: Folder = None
-    resize: Annotated[
-        str | None,
-        typer.Option(
-            "--resize",
-            metavar="SIZE",
-            help="Resize the images to this size: 32, or 48x32 (width x height).",
-            rich_help_panel=DATA,
-        ),
-    ] = None
-    skip_bad: Annotated[
-        bool,
-        typer.Option(
-            "--skip-bad",
-            help="Skip pictures that cannot be read, and list them.",
-            rich_help_panel=DATA,
-        ),
-    ] = False
+    resize: Annotated[str | None, typer.Option(metavar="SIZE")] = None
+    skip_bad: bool = False
 
     def words(self) -> list[str]:
         """The command-line words that repeat these options."""
@@ -134,25 +129,17 @@ class Reading:
 
 @dataclasses.dataclass(frozen=True)
 class Output:
-    """Options for the output folder and for what is printed."""
+    """The output folder, and what is printed.
 
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            help="Output folder. By default out/COMMAND-DATA.",
-            show_default=False,
-            rich_help_panel=RESULT,
-        ),
-    ] = None
-    overwrite: Annotated[
-        bool,
-        typer.Option(
-            "--overwrite",
-            help="Replace the results in an output folder that exists already.",
-            rich_help_panel=RESULT,
-        ),
-    ] = False
+    Options:
+        out: Output folder. By default out/COMMAND-DATA.
+        overwrite: Replace the results in an output folder that exists already.
+    """
+
+    panel: ClassVar[str] = RESULT
+
+    out: Annotated[Path | None, typer.Option(show_default=False)] = None
+    overwrite: bool = False
     quiet: Quiet = False
     json: Json = False
 
@@ -172,38 +159,29 @@ def _stem(data: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """Options for the device, the precision and the run."""
+    """The device, the precision and the run.
+
+    Options:
+        precision: Precision: 32-true, 64-true, bf16-true or bf16-mixed.
+        devices: Number of processes per node.
+        nodes: Number of nodes.
+        resume: Resume an interrupted run.
+    """
+
+    panel: ClassVar[str] = RUN
 
     device: Device = "auto"
-    precision: Annotated[
-        str,
-        typer.Option(
-            "--precision",
-            help="Precision: 32-true, 64-true, bf16-true or bf16-mixed.",
-            rich_help_panel=RUN,
-        ),
-    ] = "32-true"
-    devices: Annotated[
-        int,
-        typer.Option("--devices", help="Number of processes per node.", min=1, rich_help_panel=RUN),
-    ] = 1
-    nodes: Annotated[
-        int, typer.Option("--nodes", help="Number of nodes.", min=1, rich_help_panel=RUN)
-    ] = 1
+    precision: str = "32-true"
+    devices: Annotated[int, typer.Option(min=1)] = 1
+    nodes: Annotated[int, typer.Option(min=1)] = 1
     seed: Seed = 0
-    resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Resume an interrupted run.", rich_help_panel=RUN),
-    ] = False
+    resume: bool = False
 
     def words(self) -> list[str]:
         """The command-line words that repeat these options, without those at their default."""
-        usual = {"device": "auto", "precision": "32-true", "devices": 1, "nodes": 1}
-        differing = {
-            name: getattr(self, name)
-            for name, value in usual.items()
-            if getattr(self, name) != value
-        }
+        usual = Machine()
+        names = ("device", "precision", "devices", "nodes")
+        differing = {n: getattr(self, n) for n in names if getattr(self, n) != getattr(usual, n)}
         return given(seed=self.seed, **differing)
 
 
@@ -237,36 +215,61 @@ def given(**values: object) -> list[str]:
     return words
 
 
-def unbundled(command: Command) -> Command:
-    """Return the command with every bundle among its parameters replaced by its options."""
-    signature = inspect.signature(command)
-    bundles: dict[str, Any] = {
-        name: parameter.annotation
-        for name, parameter in signature.parameters.items()
-        if dataclasses.is_dataclass(parameter.annotation)
-    }
+def command(function: Command) -> Command:
+    """Return a command for typer, with every bundle among its parameters replaced by its options.
+
+    The help of options stands in the section "Options:" of the docstring, of the command or of the
+    bundle. Parameters before ``*`` are arguments, the others options with dashes for underscores.
+    """
+    signature = inspect.signature(function)
+    about, texts = _read_docstring(function)
+    bundles: dict[str, Any] = {}
     parameters = []
     for name, parameter in signature.parameters.items():
-        if name not in bundles:
-            parameters.append(parameter)
+        kind = parameter.annotation
+        if not dataclasses.is_dataclass(kind):
+            positional = parameter.kind is not inspect.Parameter.KEYWORD_ONLY
+            known = _described(name, kind, texts.get(name), positional=positional)
+            parameters.append(parameter.replace(annotation=known))
             continue
-        for field in dataclasses.fields(bundles[name]):
-            parameters.append(
-                inspect.Parameter(
-                    field.name,
-                    inspect.Parameter.KEYWORD_ONLY,
-                    default=field.default,
-                    annotation=field.type,
-                )
-            )
+        bundles[name], inner = kind, _read_docstring(kind)[1]
+        panel: str = kind.panel  # type: ignore[union-attr]
+        for field in dataclasses.fields(kind):
+            known = _described(field.name, field.type, inner.get(field.name), panel)
+            only = inspect.Parameter.KEYWORD_ONLY
+            one = inspect.Parameter(field.name, only, default=field.default, annotation=known)
+            parameters.append(one)
 
-    @functools.wraps(command)
+    @functools.wraps(function)
     def flat(**options: Any) -> None:  # noqa: ANN401 - what typer gives
         for name, kind in bundles.items():
             fields = [field.name for field in dataclasses.fields(kind)]
             options[name] = kind(**{field: options.pop(field) for field in fields})
-        command(**options)
+        function(**options)
 
+    flat.__doc__ = about
     flat.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     flat.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": None}
     return flat  # type: ignore[return-value]
+
+
+def _read_docstring(kind: object) -> tuple[str, dict[str, str]]:
+    """Return a docstring without its section "Options:", and the text of each option in that."""
+    about, _, section = (inspect.getdoc(kind) or "").partition("Options:\n")
+    found = re.findall(r"^ {4}(\w+): (.*(?:\n {5,}.*)*)", section, re.MULTILINE)
+    return about.strip(), {name: " ".join(text.split()) for name, text in found}
+
+
+def _described(
+    name: str, kind: object, text: str | None, panel: str | None = None, *, positional: bool = False
+) -> object:
+    """Return the type of a parameter with what typer should know of it."""
+    value, *given = get_args(kind) if get_origin(kind) is Annotated else (kind,)
+    info = copy.copy(given[0]) if given else (typer.Argument if positional else typer.Option)()
+    if isinstance(info, ArgumentInfo):
+        info.metavar = info.metavar or name.upper()
+    elif info.default is ...:  # the place of its first name
+        info.default = "--" + name.replace("_", "-")
+    info.help = info.help or text
+    info.rich_help_panel = info.rich_help_panel or panel
+    return Annotated[value, info]

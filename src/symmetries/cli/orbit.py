@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from symmetries.results import OrbitResult
 
 
-@options.unbundled
+@options.command
 def orbit(
     data: options.Data,
     *,

@@ -12,35 +12,13 @@ if TYPE_CHECKING:
     from symmetries.results import PrescribeResult
 
 
-@options.unbundled
+@options.command
 def prescribe(
     data: options.Data,
     *,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            metavar="MODEL",
-            help="A classifier whose accuracy along the moves is reported: as of symmetries audit.",
-        ),
-    ] = None,
-    discovered: Annotated[
-        str | None,
-        typer.Option(
-            "--discovered",
-            metavar="FILE",
-            help="symmetries.json of symmetries discover: how far moves occur is tried, too.",
-        ),
-    ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            "--preset",
-            help="quick (convolutional networks) or default (residual ones), 800 steps each. If it "
-            "is not given, default on a GPU and quick on a CPU.",
-            show_default=False,
-        ),
-    ] = None,
+    model: Annotated[str | None, typer.Option(metavar="MODEL")] = None,
+    discovered: Annotated[str | None, typer.Option(metavar="FILE")] = None,
+    preset: Annotated[str | None, typer.Option(show_default=False)] = None,
     fill: options.Fill = None,
     trust: options.Trust = False,
     output: options.Output,
@@ -55,6 +33,12 @@ def prescribe(
     kornia.
 
     [dim]Example:[/] symmetries prescribe digits --out out/augmentation
+
+    Options:
+        model: A classifier whose accuracy along the moves is reported: as of symmetries audit.
+        discovered: symmetries.json of symmetries discover: how far moves occur is tried, too.
+        preset: quick (convolutional networks) or default (residual ones), 800 steps each. If it
+            is not given, default on a GPU and quick on a CPU.
     """
     from symmetries.analysis.prescribing import prescription
     from symmetries.cli.inputs import reading_arguments

@@ -16,32 +16,17 @@ from symmetries.cli.shown import write_json
 Given = Mapping[str, tuple[Any, tuple[str, ...]]]
 
 
-@options.unbundled
+@options.command
 def reproduce(
-    paper: Annotated[str, typer.Argument(metavar="PAPER", help="Name of a folder in papers/.")],
-    table: Annotated[
-        str | None,
-        typer.Argument(metavar="TABLE", help="A table or figure of the paper: 1, or figure-8."),
-    ] = None,
+    paper: str,
+    table: str | None = None,
     *,
-    everything: Annotated[
-        bool, typer.Option("--all", help="All tables, and a page that shows them: OUT/page.md.")
-    ] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="The same as --preset quick.")] = False,
-    preset: Annotated[
-        str, typer.Option("--preset", help="paper, or quick for small data and about a minute.")
-    ] = "paper",
-    checkout: Annotated[
-        Path | None,
-        typer.Option(
-            "--checkout", help="Clone of the repository to run. By default the one in use."
-        ),
-    ] = None,
+    everything: Annotated[bool, typer.Option("--all")] = False,
+    quick: bool = False,
+    preset: str = "paper",
+    checkout: Path | None = None,
     folder: options.Folder = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", help="Output folder.", rich_help_panel=options.RESULT),
-    ] = None,
+    out: Annotated[Path | None, typer.Option(rich_help_panel=options.RESULT)] = None,
     quiet: options.Quiet = False,
     json: options.Json = False,
     machine: options.Machine,
@@ -53,6 +38,15 @@ def reproduce(
     papers/PAPER/run.py. An option that the paper's script does not know is refused.
 
     [dim]Example:[/] symmetries reproduce genuine-invariance --quick
+
+    Options:
+        paper: Name of a folder in papers/.
+        table: A table or figure of the paper: 1, or figure-8.
+        everything: All tables, and a page that shows them: OUT/page.md.
+        quick: The same as --preset quick.
+        preset: paper, or quick for small data and about a minute.
+        checkout: Clone of the repository to run. By default the one in use.
+        out: Output folder.
     """
     from symmetries._validation.checks import check_choice, invalid
 

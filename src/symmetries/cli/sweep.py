@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from symmetries._utils.text import masked
+from symmetries.cli import options
 from symmetries.cli.shown import escape, write_json
 
 if TYPE_CHECKING:
@@ -24,38 +25,19 @@ WAIT = 60.0  # seconds for another process that writes the result, too
 STORAGE = "SYMMETRIES_STORAGE"  # gives --storage where no list of processes shows it
 
 
+@options.command
 def sweep(
-    config: Annotated[
-        Path, typer.Argument(metavar="CONFIG", help="A TOML file such as papers/*/sweep*.toml.")
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", help="Folder of the study. By default out/sweep-CONFIG."),
-    ] = None,
-    processes: Annotated[
-        int, typer.Option("--processes", help="Number of processes on this machine.", min=1)
-    ] = 1,
-    storage: Annotated[
-        str | None,
-        typer.Option(
-            "--storage",
-            envvar=STORAGE,
-            help="A database for Optuna, instead of a journal in OUT. Passwords are not stored.",
-        ),
-    ] = None,
-    folder: Annotated[
-        Path | None,
-        typer.Option("--folder", help="Folder of the data files. By default $SYMMETRIES_DATA."),
-    ] = None,
-    device: Annotated[
-        str, typer.Option("--device", help="Device: auto, cpu, cuda, and so on.")
-    ] = "auto",
-    seed: Annotated[
-        int | None, typer.Option("--seed", help="Random seed, instead of the one in CONFIG.", min=0)
-    ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the files of every run.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no table.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    config: Path,
+    *,
+    out: Path | None = None,
+    processes: Annotated[int, typer.Option(min=1)] = 1,
+    storage: Annotated[str | None, typer.Option(envvar=STORAGE)] = None,
+    folder: Path | None = None,
+    device: str = "auto",
+    seed: Annotated[int | None, typer.Option(min=0)] = None,
+    keep: bool = False,
+    quiet: bool = False,
+    json: bool = False,
 ) -> None:
     """Search for the best settings of a learner, or continue such a search.
 
@@ -64,6 +46,18 @@ def sweep(
     OUT/result, both in one step.
 
     [dim]Example:[/] symmetries sweep papers/relaxed-equivariance/sweep-quick.toml --processes 2
+
+    Options:
+        config: A TOML file such as papers/*/sweep*.toml.
+        out: Folder of the study. By default out/sweep-CONFIG.
+        processes: Number of processes on this machine.
+        storage: A database for Optuna, instead of a journal in OUT. Passwords are not stored.
+        folder: Folder of the data files. By default $SYMMETRIES_DATA.
+        device: Device: auto, cpu, cuda, and so on.
+        seed: Random seed, instead of the one in CONFIG.
+        keep: Keep the files of every run.
+        quiet: Show no table.
+        json: Print the result as JSON.
     """
     import shlex
 
@@ -97,9 +91,9 @@ def sweep(
             process_name(helper.pid) in joined or helper.poll() is not None for helper in helpers
         )
 
-    options: dict[str, Any] = {"storage": storage, "device": device, "keep": keep}
+    settled: dict[str, Any] = {"storage": storage, "device": device, "keep": keep}
     try:
-        study = join(settings, out, data_folder=folder, ready=ready, **options)
+        study = join(settings, out, data_folder=folder, ready=ready, **settled)
         codes = [process.wait() for process in helpers]
     finally:
         for process in helpers:

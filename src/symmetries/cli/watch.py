@@ -18,30 +18,13 @@ STATE = "state"  # the folder of the watcher, in the output
 WRITE_EVERY = 1000  # pictures of a folder or of data, which a killed run reads again
 
 
-@options.unbundled
+@options.command
 def watch(
-    reference: Annotated[
-        str, typer.Argument(metavar="REFERENCE", help="Pictures as they should be, as DATA.")
-    ],
-    stream: Annotated[
-        str,
-        typer.Argument(
-            metavar="STREAM",
-            help="A folder of pictures that grows, other DATA, or - for names on standard input.",
-        ),
-    ],
+    reference: str,
+    stream: str,
     *,
-    alpha: Annotated[
-        float, typer.Option("--alpha", help="Largest probability of any false alarm.")
-    ] = 0.01,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            metavar="MODEL",
-            help="A classifier, as of symmetries audit: what a change costs it is told.",
-        ),
-    ] = None,
+    alpha: float = 0.01,
+    model: Annotated[str | None, typer.Option(metavar="MODEL")] = None,
     normalize: options.Normalize = None,
     channels: options.Channels = None,
     trust: options.Trust = False,
@@ -58,15 +41,20 @@ def watch(
     the stream has changed.
 
     [dim]Example:[/] symmetries watch reference/ camera-3/ --out out/camera-3
+
+    Options:
+        reference: Pictures as they should be, as DATA.
+        stream: A folder of pictures that grows, other DATA, or - for names on standard input.
+        alpha: Largest probability of any false alarm.
+        model: A classifier, as of symmetries audit: what a change costs it is told.
     """
     import torch
 
     from symmetries import __version__
     from symmetries._utils.provenance import threads
     from symmetries.analysis.arriving import arriving
-    from symmetries.analysis.inputs import read_images
     from symmetries.analysis.provenance import data_summary
-    from symmetries.analysis.watching import describe, load_watched, sentence
+    from symmetries.analysis.watching import describe, load_watched, read_reference, sentence
     from symmetries.cli.inputs import reading_arguments
     from symmetries.cli.output import owned
     from symmetries.cli.runs import begin
@@ -82,7 +70,7 @@ def watch(
     run = begin("watch", chosen, output.folder("watch", stream), machine, output)
     how = reading_arguments(reading)
     with owned(run.out):
-        images = read_images(reference, **how)
+        images = read_reference(reference, **how)
         summary = data_summary(images)
         watched: tuple[Any, ...] = ()
         digest = None

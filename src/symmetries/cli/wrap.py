@@ -13,61 +13,17 @@ if TYPE_CHECKING:
     from symmetries.results import WrapResult
 
 
-@options.unbundled
+@options.command
 def wrap(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL",
-            help="The folder model/ of symmetries fit, an .onnx file, module:callable, or (with "
-            "--trust) a .pt2 file of torch.export.",
-        ),
-    ],
-    reference: Annotated[
-        str,
-        typer.Argument(
-            metavar="REFERENCE", help="Pictures in the poses that the model knows: as DATA."
-        ),
-    ],
+    model: str,
+    reference: str,
     *,
     group: options.GroupName = "rotation",
-    views: Annotated[
-        int,
-        typer.Option("--views", help="Poses of a picture that the model may see.", min=1, max=64),
-    ] = 1,
-    range: Annotated[
-        str | None,
-        typer.Option(
-            "--range",
-            metavar="NAME=VALUE,...",
-            help="How far pictures will be moved: rotation=45,shift=2px. By default angles go all "
-            "around, shifts over 15 % of the side and zooms up to 1.5.",
-        ),
-    ] = None,
-    limit: Annotated[
-        float,
-        typer.Option(
-            "--limit", help="Points that pictures as they are may lose.", min=0.0, max=100.0
-        ),
-    ] = 0.3,
-    held_out: Annotated[
-        str | None,
-        typer.Option(
-            "--held-out",
-            metavar="DATA",
-            help="Pictures like REFERENCE that choose the rule, best those that the model has not "
-            "seen. By default a fifth of REFERENCE.",
-        ),
-    ] = None,
-    output_kind: Annotated[
-        str | None,
-        typer.Option(
-            "--output",
-            metavar="[NAME:]KIND",
-            help="Kind of the model's output, if it cannot be recognised: logits, probabilities, "
-            "embedding, scalar, sequence, ctc, map, points or boxes.",
-        ),
-    ] = None,
+    views: Annotated[int, typer.Option(min=1, max=64)] = 1,
+    range: Annotated[str | None, typer.Option(metavar="NAME=VALUE,...")] = None,
+    limit: Annotated[float, typer.Option(min=0.0, max=100.0)] = 0.3,
+    held_out: Annotated[str | None, typer.Option(metavar="DATA")] = None,
+    output_kind: Annotated[str | None, typer.Option("--output", metavar="[NAME:]KIND")] = None,
     inputs: options.OtherInputs = None,
     normalize: options.Normalize = None,
     channels: options.Channels = None,
@@ -85,6 +41,19 @@ def wrap(
     compared with the module on moved pictures before they are written.
 
     [dim]Example:[/] symmetries wrap net.onnx reference/ --group rotation --out out/wrapped
+
+    Options:
+        model: The folder model/ of symmetries fit, an .onnx file, module:callable, or (with
+            --trust) a .pt2 file of torch.export.
+        reference: Pictures in the poses that the model knows: as DATA.
+        views: Poses of a picture that the model may see.
+        range: How far pictures will be moved: rotation=45,shift=2px. By default angles go all
+            around, shifts over 15 % of the side and zooms up to 1.5.
+        limit: Points that pictures as they are may lose.
+        held_out: Pictures like REFERENCE that choose the rule, best those that the model has not
+            seen. By default a fifth of REFERENCE.
+        output_kind: Kind of the model's output, if it cannot be recognised: logits,
+            probabilities, embedding, scalar, sequence, ctc, map, points or boxes.
     """
     from symmetries.analysis.preprocessing import make_preprocessing
     from symmetries.analysis.progress import progress_bar

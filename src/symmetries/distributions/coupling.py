@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from symmetries.ops import is_followed
 from symmetries.ops.gelu_norm import gelu_norm
 from symmetries.ops.rational_quadratic import circular_spline, rational_quadratic, spline_rows
-from symmetries.ops.spline_flow import HALF
 
+HALF = 3.0  # splines live on [-3, 3]
 Rows = tuple[Tensor, ...]
 
 
@@ -44,19 +44,8 @@ class Coupling(nn.Module):
         self.weight = nn.Parameter(torch.zeros(sum(self.sizes), hidden))
         self.bias = nn.Parameter(torch.zeros(sum(self.sizes), 1))
 
-    def weights(self) -> tuple[Tensor, ...]:
-        """Return the weights of the kept coordinates (if any), the norm and the parameters."""
-        read = () if self.read is None else (self.read.weight,)
-        return *read, self.norm.weight, self.norm.bias, self.weight, self.bias
-
     def forward(
-        self,
-        u: Rows,
-        projected: Tensor,
-        bias: Tensor,
-        *,
-        inverse: bool,
-        mask: Tensor | None = None,
+        self, u: Rows, projected: Tensor, bias: Tensor, *, inverse: bool
     ) -> tuple[Rows, list[Tensor]]:
         """Return the coordinates, and log-slopes to be summed.
 
@@ -68,8 +57,7 @@ class Coupling(nn.Module):
             read = torch.cat((self.read.weight, bias[:, None]), 1)
             add = torch.addmm if is_followed(projected, read, *u) else Tensor.addmm_
             hidden = add(projected, self._inputs(u), read.T)
-        hidden = gelu_norm(hidden, self.norm, own=True)
-        hidden = self.dropout(hidden) if mask is None else hidden * mask
+        hidden = self.dropout(gelu_norm(hidden, self.norm, own=True))
         parameters = torch.addmm(self.bias, self.weight, hidden.T)  # rows first, as splines need
         straight, around = parameters.split(self.sizes)
         bent, log_slopes = list(u), []

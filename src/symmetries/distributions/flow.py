@@ -1,7 +1,7 @@
 """Normalising flow over transformations, conditioned on the input."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import torch
@@ -10,18 +10,14 @@ from torch import Tensor, nn
 
 from symmetries._utils.per_example_random import per_example_random
 from symmetries._validation.checks import invalid
-from symmetries.distributions.coupling import Coupling, bent_by, stacked
+from symmetries.distributions.coupling import HALF, Coupling, bent_by, stacked
 from symmetries.nn.perceptron import MLP
+from symmetries.ops import is_followed
 from symmetries.ops.rational_quadratic import MIN_SHARE, wrap
-from symmetries.ops.spline_flow import (
-    HALF,
-    MIN_SCALE,
-    UNIT_SCALE,
-    Part,
-    projected_parts,
-    spline_flow_log_prob,
-    split_parts,
-)
+
+MIN_SCALE = 1e-3
+UNIT_SCALE = math.log(math.expm1(1 - MIN_SCALE))  # free parameter of scale 1
+Part = tuple[Tensor, Tensor]
 
 
 class ConditionalFlow(nn.Module):
@@ -122,47 +118,25 @@ class ConditionalFlow(nn.Module):
             n = len(context)
             expected = f"shape ({n}, {self.dim}) or ({n}, S, {self.dim})"
             raise invalid("eta", expected, f"shape {tuple(shape)}", "one row for each context")
-        points = eta.reshape(-1, self.dim)
-        return spline_flow_log_prob(self, points, context).reshape(shape[:-1])
-
-    def parts_of(
-        self, projected: Tensor, samples: int, order: Sequence[int] | None = None
-    ) -> Iterator[Part]:
-        """Return the context's part of each layer from the product of all layers."""
-        order = range(self.layers) if order is None else order
-        return split_parts(projected, self.project.bias, self.hidden, samples, order)
-
-    def density(
-        self,
-        mask: Tensor | None,
-        eta: Tensor,
-        parts: Iterable[Part],
-        base: Tensor | None,
-    ) -> Tensor:
-        """Return the log-density (N S,) in torch operations, from the context's parts.
-
-        Args:
-            mask: (N S, layers hidden), the dropout mask; None draws it.
-            eta: (N S, dim).
-            parts: see :func:`~symmetries.ops.spline_flow.projected_parts`.
-            base: (N, 2 straight).
-        """
-        u = (eta * (HALF / self.bounds)).unbind(-1)  # dim rows (N S,)
+        samples = 1 if eta.ndim == 2 else shape[1]
+        context, points = context.to(eta.dtype), eta.reshape(-1, self.dim)
+        u = (points * (HALF / self.bounds)).unbind(-1)  # dim rows (N S,)
         u = tuple(wrap(row, HALF) if i in self.around else row for i, row in enumerate(u))
-        masks = [None] * len(self.couplings) if mask is None else mask.split(self.hidden, -1)
+        base = self.base(context) if self.straight else None
+        parts = projected_parts(context, self.project, self.hidden, samples, range(self.layers))
         terms = []
-        for layer, part, kept in zip(self.couplings, parts, masks, strict=True):
-            u, log_slopes = layer(u, *part, inverse=False, mask=kept)
+        for layer, part in zip(self.couplings, parts, strict=True):
+            u, log_slopes = layer(u, *part, inverse=False)
             terms += log_slopes
         if base is not None:
-            mean, scale = _base_law(base, len(eta) // max(1, len(base)))
+            mean, scale = _base_law(base, samples)
             z = (stacked(u, self.straight) - mean) / scale
             terms.append(-0.5 * z * z - torch.log(scale))
         total = torch.cat(terms).sum(0)
         constant = torch.log(HALF / self.bounds).sum()
         constant = constant - len(self.straight) * 0.5 * math.log(2 * math.pi)
         constant = constant - len(self.around) * math.log(2 * HALF)
-        return total + constant
+        return (total + constant).reshape(shape[:-1])
 
     def sample(self, context: Tensor, n: int, generator: torch.Generator | None = None) -> Tensor:
         """Draw n samples under each context.
@@ -215,3 +189,43 @@ def _base_law(base: Tensor, samples: int) -> tuple[Tensor, Tensor]:
     if samples != 1:
         mean, scale = (p[..., None].expand(-1, -1, samples).flatten(1) for p in (mean, scale))
     return mean, scale
+
+
+def projected_parts(
+    context: Tensor, project: nn.Linear, hidden: int, samples: int, order: Sequence[int]
+) -> Iterator[Part]:
+    """Yield the context's part of each layer's hidden units (N S, hidden), and their bias.
+
+    One product serves all layers. Without a gradient, on a CPU, each layer has one of its own, all
+    of them in the same memory: that stays in the cache, and new memory is expensive there.
+
+    Args:
+        context: (N, features).
+        project: the linear layer of all hidden units (layers hidden, features).
+        hidden: units of a layer.
+        samples: S, points under each context.
+        order: of the layers.
+    """
+    if context.is_cpu and not is_followed(context, project.weight):
+        yield from _in_place(context, project, hidden, samples, order)
+        return
+    parts = F.linear(context, project.weight).split(hidden, -1)
+    biases = project.bias.split(hidden)
+    for i in order:
+        part = parts[i]
+        if samples != 1:
+            part = part[:, None].expand(-1, samples, -1).flatten(0, 1)
+        yield part, biases[i]
+
+
+def _in_place(
+    context: Tensor, project: nn.Linear, hidden: int, samples: int, order: Sequence[int]
+) -> Iterator[Part]:
+    weights, biases = project.weight.detach().split(hidden), project.bias.split(hidden)
+    part = context.new_empty(len(context), hidden)
+    rows = part if samples == 1 else context.new_empty(len(context), samples, hidden)
+    for i in order:
+        torch.mm(context, weights[i].T, out=part)
+        if samples > 1:
+            rows.copy_(part[:, None])
+        yield rows.flatten(0, -2), biases[i]

@@ -14,6 +14,7 @@ from symmetries.learners.invariant_network import InvariantNetwork, InvariantNet
 from symmetries.learners.invariant_weights import width_interval
 from symmetries.nn.invariant_model import InvariantModel
 from symmetries.nn.named_networks import named_network
+from symmetries.nn.orbit_average import weighted_mean
 from symmetries.ops.affine_inverse import affine_inverse
 from symmetries.ops.warp import sampling_grid
 from symmetries.results import Invariance
@@ -111,6 +112,9 @@ class AveragedOutputs(nn.Module):
         eta = model.eta(model.config.samples).detach()
         self.samples = len(eta)
         self.register_buffer("eta", eta)
+        widths = model.class_widths
+        self.register_buffer("shares", None if widths is None else widths.shares(len(eta)))
+        self.shares: Tensor | None
         self.eta: Tensor
         act, (_, height, width) = model.act, model.shape
         plain = (act.interpolation, act.padding, act.fill, act.blur) == (
@@ -136,8 +140,7 @@ class AveragedOutputs(nn.Module):
             moved = F.grid_sample(scaled, grid, align_corners=False)
             views = moved.unflatten(2, (self.samples, -1)).transpose(1, 2)
         outputs: Tensor = self.module(views.flatten(0, 1))
-        mean: Tensor = outputs.unflatten(0, (-1, self.samples)).mean(1)
-        return mean
+        return weighted_mean(outputs.unflatten(0, (-1, self.samples)), self.shares)
 
 
 EXAMPLES = 2000

@@ -6,7 +6,6 @@ from symmetries.lie.certificates import (
     Certificates,
     certify_fit,
     certify_function,
-    split_halves,
 )
 from symmetries.lie.densities import fit_log_density
 from symmetries.lie.fields import (
@@ -24,6 +23,7 @@ from symmetries.lie.names import AlgebraName, name_algebra
 from symmetries.lie.noether import ConservedQuantity, conserved_quantities
 from symmetries.lie.polarisation import Problem, Spectrum
 from symmetries.lie.search import ExactSymmetries, Search, exact_symmetries, search
+from symmetries.lie.units import split_halves
 from symmetries.lie.which_subgroup import Subgroup, SubgroupAnswer, find_subgroup
 
 __all__ = [

@@ -1,5 +1,7 @@
 """Simple bases of spaces of matrices: orthonormal, with as few entries as can be found; LaTeX."""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -103,6 +105,9 @@ def latex_matrix(matrix: Tensor, digits: int = 2) -> str:
 def field_text(matrix: Tensor, names: tuple[str, ...] = (), least: float = 0.05) -> str:
     """The field A x + b of a homogeneous matrix (d + 1, d + 1) as text; small entries are left out.
 
+    A small entry opposite to a large one is the difference between a rotation of stretched
+    coordinates and a shear, so that the geometric mean of both counts, which no units change.
+
     Args:
         matrix: scaled to its largest entry first.
         names: of the coordinates.
@@ -113,6 +118,9 @@ def field_text(matrix: Tensor, names: tuple[str, ...] = (), least: float = 0.05)
         >>> turn[0, 1], turn[1, 0] = -1, 1
         >>> field_text(turn, ("x", "y"))
         '-y d/dx + x d/dy'
+        >>> turn[1, 0] = 0.01
+        >>> field_text(turn, ("x", "y"))
+        '-y d/dx + 0.01 x d/dy'
     """
     shown = scaled(matrix)
     dim = len(shown) - 1
@@ -121,8 +129,9 @@ def field_text(matrix: Tensor, names: tuple[str, ...] = (), least: float = 0.05)
     for i in range(dim):
         for j in range(dim + 1):
             value = float(shown[i, j])
-            if abs(value) >= least:
-                number = _number(abs(value), 2)
+            both = math.sqrt(abs(value * float(shown[j, i]))) if j < dim else 0.0
+            if max(abs(value), both) >= least:
+                number = _number(abs(value), 2 if abs(value) >= least else 4)
                 factor = "" if number == "1" and j < dim else number
                 parts = [factor, names[j] if j < dim else "", f"d/d{names[i]}"]
                 if parts[0] == "1":

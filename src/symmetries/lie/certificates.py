@@ -27,11 +27,13 @@ from symmetries.lie.intervals import (
 )
 from symmetries.lie.polarisation import Moments, Spectrum, merged
 from symmetries.lie.search import Search
+from symmetries.lie.units import blocks, resampled
 
-BLOCKS = 30  # of each half of the data
 FEWEST = 10
 LEAST_KNOWN = 0.3  # part of the slopes; if more of them may be noise, nothing is known
 REFITS = 30
+FARTHER = 1.1  # times as far from the centre: where the largest violations are looked for, too
+LOOKED_AT = 20_000  # points of which, at most
 AT_ONCE = 32  # fields whose violations at all points are held in memory
 Verdict = Literal["symmetric", "not symmetric", "cannot be told"]
 Judge = Callable[[Sequence[Tensor], float], tuple[Interval, ...]]
@@ -48,6 +50,7 @@ class Judges:
         units: that points belong to, (n,).
         refits: equations and moments of fits to resampled data, and the numbers of its points; none
             for a function that is given.
+        others: points (any, r), and units that they belong to, whose largest violations count, too.
     """
 
     problem: Equations
@@ -55,6 +58,7 @@ class Judges:
     points: Tensor
     units: Tensor
     refits: tuple[tuple[Equations, Moments, Tensor], ...] = ()
+    others: tuple[Tensor, Tensor] | None = None
 
     def intervals(self, spans: Sequence[Tensor], level: float) -> tuple[Interval, ...]:
         """For the largest defect in each of several spans of fields, (k, p) each."""
@@ -89,13 +93,15 @@ class Judges:
 
         With the squares of their denominators at each point, (n, k), where there are refits.
         """
-        _, number = self.units.unique(return_inverse=True)
-        count = int(number.max()) + 1
         found, sizes = [], []
         for part in members.split(AT_ONCE):
             squares = self.problem.violations(self.points, part)
-            above, below = (s.new_zeros(count, len(part)).index_add(0, number, s) for s in squares)
-            found += [ratio_interval(a, b, level) for a, b in zip(above.T, below.T, strict=True)]
+            above, below = _by_unit(squares, self.units)
+            more = above[:0], below[:0]
+            if self.others is not None:
+                more = _by_unit(self.problem.violations(self.others[0], part), self.others[1])
+            columns = zip(above.T, below.T, more[0].T, more[1].T, strict=True)
+            found += [ratio_interval(a, b, level, (c, d)) for a, b, c, d in columns]
             sizes += [squares[1]] if self.refits else []
         return found, torch.cat(sizes, 1) if sizes else members[:0]
 
@@ -140,51 +146,30 @@ def spectrum_level(level: float) -> float:
     return 1 - (1 - level) / 6
 
 
-def split_halves(units: Tensor, seed: int) -> tuple[Tensor, Tensor]:
-    """Indices of two halves of the data, drawn at random; rows of a unit stay together.
-
-    Args:
-        units: number of the unit (n,) that each row belongs to: itself, or its trajectory.
-        seed: of the draw.
-    """
-    found, number = units.unique(return_inverse=True)
-    place = torch.randperm(len(found), generator=torch.Generator().manual_seed(seed))[number]
-    order = place.argsort(stable=True)
-    first = int((place < len(found) // 2).sum())
-    return order[:first], order[first:]
-
-
-def resampled(units: Tensor, rows: Tensor, generator: torch.Generator) -> Tensor:
-    """As many units as the rows have, drawn with replacement, as indices of their rows."""
-    inside = units[rows]
-    order = inside.argsort(stable=True)
-    _, counts = inside.unique(return_counts=True)
-    starts = counts.cumsum(0) - counts
-    drawn = torch.randint(len(counts), (len(counts),), generator=generator)
-    if int(counts.max()) == 1:
-        return rows[order[drawn]]
-    parts = [torch.arange(int(starts[i]), int(starts[i] + counts[i])) for i in drawn]
-    return rows[order[torch.cat(parts)]]
-
-
 def certify_function(
-    found: Searched, units: Tensor, halves: tuple[Tensor, Tensor], epsilon: float, level: float
+    found: Searched,
+    units: Tensor,
+    halves: tuple[Tensor, Tensor],
+    epsilon: float,
+    level: float,
+    farther: bool = True,
 ) -> Certificates:
     """Certificates for a function that is given: what is uncertain is the data's distribution.
 
     Args:
         found: the equations; what they leave out was chosen on the first half only.
-        units: that rows belong to, as in :func:`split_halves`.
+        units: that rows belong to, as in :func:`symmetries.lie.units.split_halves`.
         halves: indices of the points that choose fields, and of those that judge them.
         epsilon: largest defect of a symmetry.
         level: probability that all that is said holds.
+        farther: whether the function may be asked about points farther out than the data.
     """
     problem, z = found.problem, found.coordinates
-    blocks = [_blocks(units, half) for half in halves]
+    parts = [blocks(units, half) for half in halves]
     few = _too_few(problem, halves, units, 2 * FEWEST)
     if few:
         return Certificates(0, problem.family.size, torch.zeros(0, problem.unknowns), (), (), few)
-    first, second = ([problem.measure(z[rows]) for rows in part] for part in blocks)
+    first, second = ([problem.measure(z[rows]) for rows in part] for part in parts)
     one_sided, both = each_level(level), spectrum_level(level)
     chosen = _candidates(problem.spectrum(merged(first)), epsilon)
     whole, without = _with_and_without(problem, [*first, *second])
@@ -192,7 +177,12 @@ def certify_function(
         jackknife_interval(float(value), [float(s.defects[i]) for s in without], both)
         for i, value in enumerate(whole.defects)
     )
-    judges = Judges(problem, merged(second), z[halves[1]], units[halves[1]])
+    others = None
+    if farther:
+        some, named = (part[:: -(-len(z) // LOOKED_AT)] for part in (z, units))
+        far = named + 1 + units.max() - units.min()  # units of their own
+        others = torch.cat((some, FARTHER * some)), torch.cat((named, far))
+    judges = Judges(problem, merged(second), z[halves[1]], units[halves[1]], (), others)
     worst = judges.intervals(_first(chosen), one_sided)
     return decide(chosen, worst, spectrum, epsilon, judges.intervals)
 
@@ -213,7 +203,7 @@ def certify_fit(
         found: the equations of the fit to the first half.
         fit: from indices of data to the function that is fitted to it.
         points: of all data, (n, d).
-        units: that are resampled, as in :func:`split_halves`.
+        units: that are resampled, as in :func:`symmetries.lie.units.split_halves`.
         halves: indices that choose fields, and that judge them.
         epsilon: largest defect of a symmetry.
         level: probability that all that is said holds.
@@ -293,12 +283,11 @@ def _too_few(problem: Equations, halves: tuple[Tensor, Tensor], units: Tensor, l
     return ""
 
 
-def _blocks(units: Tensor, half: Tensor) -> list[Tensor]:
-    """Rows of at most 30 blocks of whole units, at least two units in each."""
-    _, number = units[half].unique_consecutive(return_inverse=True)  # rows of a unit are adjacent
-    count = int(number[-1]) + 1 if len(half) else 0
-    blocks = min(BLOCKS, count // 2)
-    return [half[number * blocks // count == block] for block in range(blocks)]
+def _by_unit(squares: tuple[Tensor, Tensor], units: Tensor) -> tuple[Tensor, Tensor]:
+    """Violations and denominators (n, k), summed over the rows of each unit."""
+    found, number = units.unique(return_inverse=True)
+    above, below = (s.new_zeros(len(found), s.shape[1]).index_add(0, number, s) for s in squares)
+    return above, below
 
 
 def _factors(problem: Equations, moments: Moments) -> tuple[Tensor, Tensor]:

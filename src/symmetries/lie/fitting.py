@@ -33,6 +33,8 @@ class FitQuality:
             by the mean of what it gains or, as few rows may carry that, by its sign.
         undetermined: whether the next degree has polynomials that are 0 on all data, so that data
             cannot tell slopes across the surface that it lies on.
+        highest: whether data held out asks for the highest degree that is tried, so that the
+            function may need a higher one.
     """
 
     degree: int
@@ -41,16 +43,19 @@ class FitQuality:
     structure: float
     explained: float = math.inf
     undetermined: bool = False
+    highest: bool = False
 
     def adequate(self, epsilon: float) -> bool:
         """Whether nothing in the residuals says that the polynomial misses part of the function.
 
-        Residuals that are too small to matter at this epsilon need not look like noise. A fit that
-        is no better than a constant on data held out says nothing.
+        Residuals that are too small to matter at this epsilon need not look like noise: the slope
+        of what a polynomial misses can be the square of its degree times as large (Markov's
+        inequality). A fit that is no better than a constant on data held out says nothing.
         """
         if self.explained < 3 or self.undetermined:
             return False
-        return self.structure < 3 or math.sqrt(max(self.unexplained, 0.0)) < epsilon / 10
+        slopes = self.degree**2 * math.sqrt(max(self.unexplained, 0.0))
+        return (self.structure < 3 and not self.highest) or slopes < epsilon / 2
 
 
 def choose_degree(
@@ -113,7 +118,8 @@ def choose_degree(
     gain = (plain / scale).square().sum(1) - (rest / scale).square().sum(1)
     explained = max(_standard_errors(gain), _standard_errors(gain.sign()))
     undetermined = surface and degree is None and used == needed
-    return FitQuality(used, needed, unexplained, structure, explained, undetermined)
+    highest = degree is None and needed == HIGHEST
+    return FitQuality(used, needed, unexplained, structure, explained, undetermined, highest)
 
 
 def rows_needed(dim: int) -> int:

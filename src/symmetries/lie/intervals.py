@@ -55,17 +55,22 @@ def jackknife_interval(value: float, without: Sequence[float], level: float) -> 
     return _around(value, reach)
 
 
-def ratio_interval(above: Tensor, below: Tensor, level: float) -> Interval:
+def ratio_interval(
+    above: Tensor, below: Tensor, level: float, others: tuple[Tensor, Tensor] | None = None
+) -> Interval:
     """Interval for the root of the ratio of two means, from independent units of data.
 
     Violations of a symmetry are often concentrated on few points, and a sample has fewer of these
     than its share more often than not, so that limits for well-behaved means are too low. The upper
-    end is therefore that of the data with its largest violation ``REPEATS`` times more.
+    end is therefore that of the data with its largest violation ``REPEATS`` times more, or the
+    largest of other units, whichever is larger.
 
     Args:
         above: squares of violations, summed over each unit, (n,).
         below: squares of denominators, (n,).
         level: of each of the two ends.
+        others: squares of violations and denominators of other units, (m,) each, of which some may
+            be not finite.
 
     Example:
         >>> x = torch.randn(500, generator=torch.Generator().manual_seed(0)).double()
@@ -75,10 +80,13 @@ def ratio_interval(above: Tensor, below: Tensor, level: float) -> Interval:
     """
     value, error = _log_ratio(above, below)
     quantile = student_quantile(level, len(above) - 1)
-    largest = int((above - value * below).argmax())
+    parts = ((above, below), others or (above[:0], below[:0]))
+    tops, bottoms = (torch.cat(part) for part in zip(*parts, strict=True))
+    excess = tops - value * bottoms
+    largest = int(torch.where(excess.isfinite(), excess, -math.inf).argmax())
     again = torch.full((REPEATS,), largest)
     rows = torch.cat((torch.arange(len(above)), again))
-    more, wider = _log_ratio(above[rows], below[rows])
+    more, wider = _log_ratio(tops[rows], bottoms[rows])
     high = _around(math.sqrt(more), quantile * wider / 2).high
     value = math.sqrt(value)
     return Interval(value, _around(value, quantile * error / 2).low, high)

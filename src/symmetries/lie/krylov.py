@@ -1,11 +1,12 @@
 r"""Symmetries among very many fields: the ones with the smallest defects, without a matrix.
 
-A field A phi(z) of d coordinates has d q unknown numbers, and the triangular factor of their
-equations d^2 q^2 / 2. Above some 12,000 unknowns it is not formed. Products of the equations
-df(A phi) with blocks of fields take n d q operations each, and an iterative solver (LOBPCG;
-Knyazev, 2001) finds the few fields with the smallest defects. Brackets of symmetries are symmetries
-too, and complete them; the solver looks for more among fields that are orthogonal to all of them.
-Their span is then searched and certified as any family is.
+A field A phi(z) of d coordinates has d q unknown numbers, and certificates need some sixty spectra
+of their triangular factor. Above 1,000 unknowns an iterative solver (LOBPCG; Knyazev, 2001) finds
+the few fields with the smallest defects instead. Products of the equations df(A phi) with blocks of
+fields take n d q operations each, in float64. The quadratic form, plus a multiple of the identity,
+is factorised once in single precision, and its inverse is what makes ten steps enough. Brackets of
+symmetries are symmetries too, and complete them; the solver looks for more among fields that are
+orthogonal to all of them. Their span is then searched and certified as any family is.
 """
 
 import warnings
@@ -24,7 +25,12 @@ from symmetries.lie.functions import Function, value_and_jacobian
 COUNT = 12  # fields that are looked for at a time
 SPARE = 6  # more in a block, so that those converge
 MOST_FOUND = 200  # symmetries, after which no more are looked for
-ROUNDS, STEPS = 20, 25
+ROUNDS, STEPS = 20, 5
+MOST_FACTORISED = 24_000  # unknown numbers, whose factor has 2.3 gigabytes in single precision
+ROWS = 2  # for each unknown number, that the factor is computed from
+LEAST = 1e-10  # squares of defects that products in double precision can tell from 0
+CONVERGED = 1e-6  # of the square of a defect that counts as one of a symmetry
+SHIFT = 1e-5  # of the largest entry of the quadratic form, which single precision can tell from 0
 PART = 512  # rows of a product, which stay in the cache
 NEW = 0.03  # of the largest bracket: what leaves the span by less is an error of the solver
 BATCH = 4096
@@ -55,11 +61,15 @@ def best_fields(
         The family, and whether the defects of all other fields are larger than epsilon.
     """
     z = points[first]
-    slopes = torch.cat([value_and_jacobian(function, part)[1] for part in z.split(BATCH)])
     chosen = affine_features if kind == "affine" else linear_features
     features = chosen(z @ kept.T)
-    if len(first) * slopes.shape[1] < len(kept) * features.shape[1]:
-        least = 2 * -(-len(kept) * features.shape[1] // slopes.shape[1])
+    unknowns = len(kept) * features.shape[1]
+    if unknowns > MOST_FACTORISED:
+        remedy = "use fewer coordinates, such as principal ones"
+        raise invalid("x", f"at most {MOST_FACTORISED} unknown numbers", f"{unknowns}", remedy)
+    slopes = torch.cat([value_and_jacobian(function, part)[1] for part in z.split(BATCH)])
+    if len(first) * slopes.shape[1] < unknowns:
+        least = 2 * -(-unknowns // slopes.shape[1])
         raise invalid("x", f"at least {least} points", len(points), "give more, or fewer columns")
     fields, complete = smallest(slopes @ kept.T, features, epsilon)
     moved = torch.einsum("ia,kij->kaj", kept, fields)
@@ -81,10 +91,11 @@ def smallest(slopes: Tensor, features: Tensor, epsilon: float) -> tuple[Tensor, 
         epsilon: fields with defects up to 1.4 times this are looked for, and twelve more.
     """
     equations = _Equations(slopes, features)
-    limit = 2 * epsilon**2  # of squares of defects
+    limit = max(2 * epsilon**2, LEAST)  # of squares of defects
+    factor = equations.factor(limit)
     found = np.zeros((equations.size, 0))
     while found.shape[1] < MOST_FOUND:
-        values, block = equations.solve(found, epsilon)
+        values, block = equations.solve(found, limit, factor)
         more = block[:, values <= limit]
         rest = block[:, values > limit]
         found = equations.completed(np.hstack((found, more)), more, limit)
@@ -111,8 +122,6 @@ class _Equations:
         self.unwhitening = axes[:, sound] * size[sound].sqrt()
         self.slopes, self.white = slopes, features @ self.whitening
         self.size = self.dim * self.white.shape[1]
-        diagonal = slopes.square().sum(1).T @ self.white.square() / n
-        self.diagonal = diagonal.flatten().numpy()[:, None]
 
     def fields(self, block: Block) -> Tensor:
         """Matrices (k, d, q) of the fields of a block."""
@@ -138,18 +147,43 @@ class _Equations:
         product: Block = total.reshape(q, count, self.dim).permute(1, 2, 0).flatten(1).numpy().T
         return product / len(self.slopes)
 
-    def solve(self, found: Block, epsilon: float) -> tuple[Block, Block]:
+    def factor(self, shift: float) -> Tensor:
+        """Cholesky factor (p, p) of the quadratic form plus about ``shift``, in single precision.
+
+        Its blocks are E s_i s_j phi phi', symmetric in both pairs: a quarter of them are computed.
+        """
+        d, q = self.dim, self.white.shape[1]
+        rows, columns = torch.tril_indices(d, d), torch.tril_indices(q, q)
+        total = torch.zeros(rows.shape[1], columns.shape[1])
+        count = min(len(self.slopes), -(-ROWS * self.size // self.slopes.shape[1]))
+        some = (part[:count].float().split(PART) for part in (self.slopes, self.white))
+        for slope, feature in zip(*some, strict=True):
+            pairs = (slope.mT @ slope)[:, rows[0], rows[1]]
+            total.addmm_(pairs.T, feature[:, columns[0]] * feature[:, columns[1]])
+        place = torch.empty(q, q, dtype=torch.long)
+        place[columns[0], columns[1]] = place[columns[1], columns[0]] = torch.arange(total.shape[1])
+        form = torch.empty(d, q, d, q)
+        for (i, j), values in zip(rows.T.tolist(), total / count, strict=True):
+            form[i, :, j] = form[j, :, i] = values[place]
+        square = form.view(self.size, self.size)
+        diagonal = square.diagonal()
+        diagonal += max(shift, SHIFT * float(diagonal.max()))
+        factor: Tensor = torch.linalg.cholesky(square)
+        return factor
+
+    def solve(self, found: Block, limit: float, factor: Tensor) -> tuple[Block, Block]:
         """The twelve smallest squares of defects among fields orthogonal to those found."""
+
+        def inverse(block: Block) -> Block:
+            columns = torch.from_numpy(block.reshape(self.size, -1)).float()
+            solved: Block = torch.cholesky_solve(columns, factor).double().numpy()
+            return solved
+
         shape = (self.size, self.size)
         product = LinearOperator(
             shape, matvec=lambda v: self.normal(v.reshape(-1, 1)), matmat=self.normal, dtype=float
         )
-        scaled = LinearOperator(
-            shape,
-            matvec=lambda v: v.reshape(-1, 1) / self.diagonal,
-            matmat=lambda v: v / self.diagonal,
-            dtype=float,
-        )
+        scaled = LinearOperator(shape, matvec=inverse, matmat=inverse, dtype=float)
         block = np.random.default_rng(found.shape[1]).normal(size=(self.size, COUNT + SPARE))
         others = found if found.shape[1] else None
         for _ in range(ROUNDS):
@@ -162,8 +196,8 @@ class _Equations:
             values, block = values[order], block[:, order]
             some, best = values[:COUNT], block[:, :COUNT]
             missed = np.linalg.norm(self.normal(best) - best * some, axis=0)  # bounds their errors
-            exact = (missed <= 0.01 * some) | (some <= 0.01 * epsilon**2)
-            if bool((exact | (some - missed > 2 * epsilon**2)).all()):
+            exact = (missed <= 0.01 * some) | (some <= CONVERGED * limit)
+            if bool((exact | (some - missed > limit)).all()):
                 return some, best
         got = f"residuals of up to {missed.max():.1g} after {ROUNDS * STEPS} steps"
         remedy = "give more rows, fewer columns, or a larger epsilon"

@@ -28,6 +28,7 @@ from symmetries.lie.surfaces import slope_ratio
 DEGREES = {"quadratic": 2, "cubic": 3}
 FIELDS = ("linear", "affine", *DEGREES)
 MOST = 12_000  # unknown numbers, whose triangular factor has about a gigabyte
+DIRECT = 1000  # unknown numbers, up to which that factor is used where an iterative solver could be
 LARGEST = 1e100  # outputs whose squares can be computed with
 
 
@@ -130,7 +131,7 @@ def search(
         threshold = ignore if kind == "affine" else RANK  # linear fields cannot be tested there
         kept, ignored = ignored_axes(pulled, z if first is None else z[first], threshold)
         unknowns = len(kept) * (len(kept) + (kind == "affine"))
-        if unknowns > MOST:
+        if unknowns > DIRECT:
             chosen = torch.arange(len(z)) if first is None else first
             family, complete = best_fields(pulled, z, kind, chosen, kept, ignored, ignore)
             unsearched = 0 if complete else unknowns + len(ignored) - family.size

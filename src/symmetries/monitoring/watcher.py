@@ -12,6 +12,7 @@ from torch import Tensor
 
 from symmetries._validation.checks import check_images, check_number, check_whole, invalid
 from symmetries.data.background import background
+from symmetries.data.base import check_unit_range
 from symmetries.monitoring.eprocess import ExchangeabilityTest
 from symmetries.monitoring.losses import Loss, LossCurves, Model
 from symmetries.monitoring.moves import moves_of
@@ -24,6 +25,7 @@ RESPONSES = 400  # held-out pictures on which responses are measured
 KEPT = 2000  # features of the latest pictures, from which a change is measured
 LEAST = 100  # pictures of a reference
 SHOWN = 6  # pictures of the reference and of the stream that a page shows
+NEARLY = 1e-3  # by which values may be beyond [0, 1]
 TRACED = 400  # points of the evidence that are kept
 NAME = "watch"  # of the stored state
 
@@ -108,6 +110,9 @@ class Watcher:
             labels: (N,) that it should give; by default what it answers for the reference.
         """
         check_images(reference)
+        check_unit_range(reference, "reference", NEARLY)
+        if fill is not None:
+            check_number(fill, "fill", 0, 1)
         check_number(alpha, "alpha", 1e-9, 0.5)
         check_whole(seed, "seed", 0, 2**63 - 1)
         if len(reference) < LEAST:
@@ -140,6 +145,7 @@ class Watcher:
         if tuple(pictures.shape[1:]) != self.reader.shape:
             got = f"{tuple(pictures.shape[1:])}"
             raise invalid("stream", f"pictures {self.reader.shape}", got, "resize them")
+        check_unit_range(pictures, "stream", NEARLY)
         with torch.no_grad():
             features = self.reader.features(pictures.float())
         for row in _bins(features[:, : len(self.edges)], self.edges):

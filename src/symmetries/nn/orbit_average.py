@@ -74,15 +74,32 @@ class OrbitAverage(nn.Module):
         eta = self.box.sample(self.samples, method, generator)
         return self.average(images, self.box.group.exp(eta))
 
-    def average(self, images: Tensor, element: Any) -> Tensor:  # noqa: ANN401 - elements differ by group
-        """Return outputs averaged over given elements, with leading shape (S,) or (N, S)."""
+    def average(self, images: Tensor, element: Any, shares: Tensor | None = None) -> Tensor:  # noqa: ANN401 - elements differ by group
+        """Return outputs averaged over given elements.
+
+        Args:
+            images: (N, C, H, W).
+            element: with leading shape (S,) or (N, S).
+            shares: how much each element counts in each output (S, D); None is the mean.
+        """
         views = self.action.orbit(element, images)
         n, s = views.shape[:2]
         out: Tensor = call_model(self.module, views.flatten(0, 1), "images")
         if self.space != "features":
             out = out if self.head is None else call_model(self.head, out, "features")
             out = out.softmax(-1) if self.space == "probabilities" else out
-        mean: Tensor = out.unflatten(0, (n, s)).mean(1)
+        mean = weighted_mean(out.unflatten(0, (n, s)), shares)
         if self.space == "features" and self.head is not None:
             mean = call_model(self.head, mean, "features")
         return mean
+
+
+def weighted_mean(outputs: Tensor, shares: Tensor | None = None) -> Tensor:
+    """Return the mean of outputs (N, S, D) over S, or the sum with shares (S, D).
+
+    Example:
+        >>> outputs = torch.tensor([[[1.0, 2.0], [3.0, 4.0]]])
+        >>> weighted_mean(outputs).tolist(), weighted_mean(outputs, torch.eye(2)).tolist()
+        ([[2.0, 3.0]], [[1.0, 4.0]])
+    """
+    return outputs.mean(1) if shares is None else (outputs * shares).sum(1)

@@ -36,9 +36,7 @@ OPERATIONS = {
     "affine_inverse": "inverses of affine matrices",
     "affine_product": "products of affine matrices",
     "gelu_norm": "GELU and layer norm of a linear layer's outputs",
-    "head": "a linear layer with few outputs",
     "spline": "monotonic rational-quadratic splines",
-    "flow": "log-density of the conditional spline flow",
     # Invariant weights.
     "resample_rows": "pictures moved by bilinear resampling, and the transpose of that",
     "orbit_mean": "mean over transformations of a function of responses",

@@ -103,6 +103,8 @@ def position_conv2d(
     x = x.to(dtype, memory_format=torch.channels_last)
     phi, output = phi.to(dtype), output.to(dtype)
     plain = g.elements_in == g.elements_out == g.stride == 1
+    # Exact products in float32 have no tensor cores, and torch's are faster there.
+    plain = plain and not (dtype == torch.float32 and exact_wanted())
     if order == "factored" and plain and usable("position_conv", x, phi, dtypes=TYPES):
         from symmetries.ops.triton import gathered_conv
 
@@ -127,6 +129,11 @@ def position_conv2d(
         rows = patches.permute(0, 1, 5, 2, 3, 4, 6).reshape(positions, images, -1)
         out = (rows @ table).view(height, width, images, g.fields_out, g.elements_out)
     return _laid_out(out.flatten(3), bias)
+
+
+def exact_wanted() -> bool:
+    """Return whether torch multiplies numbers in float32 without rounding them."""
+    return torch.get_float32_matmul_precision() == "highest"
 
 
 def _laid_out(out: Tensor, bias: Tensor | None) -> Tensor:

@@ -15,6 +15,7 @@ NAMES = {
     "flip_x": "mirror images",
     "light": "brightness and contrast",
     "erase": "erased squares",
+    "mix": "one shear or change of light",
 }
 
 
@@ -27,6 +28,8 @@ def amount_text(name: str, amount: float) -> str:
     """
     if name == "rotation":
         return f"±{amount:.0f}°"
+    if name == "mix":
+        return f"strength {100 * amount:.0f} %"
     if name in ("shift", "light"):
         return f"±{100 * amount:.0f} %"
     if name == "erase":

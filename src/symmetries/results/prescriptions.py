@@ -9,7 +9,7 @@ from symmetries.results.base import Record
 from symmetries.results.provenance import DataSummary, RunInfo
 from symmetries.results.showing import ShownResult
 
-MoveName = Literal["rotation", "shift", "zoom", "flip_x", "light", "erase"]
+MoveName = Literal["rotation", "shift", "zoom", "flip_x", "light", "erase", "mix"]
 
 
 class Conflict(Record):
@@ -37,7 +37,7 @@ class TriedPolicy(Record):
 
     Args:
         amounts: by move, half of its range: degrees, share of the side, factor, probability (0.5),
-            or share.
+            or share; of "mix" the strength, from 0 to 1.
         gain: accuracy of small networks on held-out pictures with it, minus without, in points.
     """
 
@@ -50,8 +50,8 @@ class PrescribedMove(Record):
 
     Args:
         name: of the move.
-        unit: "degrees", "share of the side", "factor", "probability", "share" or "share of the
-            picture".
+        unit: "degrees", "share of the side", "factor", "probability", "share", "share of the
+            picture" or "strength".
         amount: half of its range, for classes without a limit.
         by_class: the same for each class, by name.
     """

@@ -48,7 +48,8 @@ class Checkpoints:
         examples: number of examples, which determines their order.
         seeds: seeds of all runs that train as one.
         data: fingerprint of the data; None if it is not known.
-        code: digest of the learner's source files; None if the loss belongs to no learner.
+        code: digest of the source files of the learner and of what it stands on; None if the loss
+            belongs to no learner.
     """
 
     folder: Path

@@ -23,10 +23,11 @@ from symmetries.learners.invariant_network.comparison import (
 )
 from symmetries.learners.invariant_network.config import EvidenceSteps, InvariantNetworkConfig
 from symmetries.learners.invariant_network.evidence import LaplaceEvidence
-from symmetries.learners.invariant_network.model import InvariantNetwork, NetworkSummary
+from symmetries.learners.invariant_network.model import InvariantNetwork
 from symmetries.learners.invariant_network.posterior import Posterior, posterior
 from symmetries.learners.invariant_network.profile import WidthProfile
 from symmetries.learners.invariant_network.search import search_widths
+from symmetries.learners.invariant_network.summary import NetworkSummary
 
 __all__ = [
     "EvidenceSteps",

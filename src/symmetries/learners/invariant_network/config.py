@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from symmetries._utils.config import Config, register_presets
 from symmetries._utils.field_rules import Count, NonNegative, Positive, Share, Size
-from symmetries._validation.checks import check_whole
+from symmetries._validation.checks import check_whole, invalid
 from symmetries.distributions.box import Sampling
 from symmetries.learners.invariant_network.likelihoods import Likelihood, check_likelihood
 from symmetries.training.recipe import Recipe
@@ -53,6 +53,8 @@ class InvariantNetworkConfig(Config):
     Args:
         half_width: of each parameter at the start, as a share of its bound.
         learn: whether half-widths are learned.
+        by_class: whether each class is searched for half-widths of its own, after those of all. It
+            takes a search for each class.
         likelihood: "categorical" for classes, "gaussian" for values with a learned noise.
         samples: S transformations that the network is averaged over.
         sampling: "sobol", evenly spread; or "random", whose noise pulls widths down; or "grid".
@@ -66,6 +68,7 @@ class InvariantNetworkConfig(Config):
 
     half_width: Share = 0.1
     learn: bool = True
+    by_class: bool = False
     likelihood: Likelihood = "categorical"
     samples: Size = 32
     sampling: Sampling = "sobol"
@@ -75,6 +78,8 @@ class InvariantNetworkConfig(Config):
     def __post_init__(self) -> None:
         check_likelihood(self.likelihood)
         super().__post_init__()
+        if self.by_class and not self.evidence.search:
+            raise invalid("by_class", "a search of half-widths", "search=0", "set search=7")
 
 
 register_presets(

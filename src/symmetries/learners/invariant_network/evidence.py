@@ -1,6 +1,6 @@
 """The log evidence of an averaged network on a set of examples, and its slope along the widths."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -42,6 +42,8 @@ class LaplaceEvidence:
         likelihood: "categorical" or "gaussian".
         precision: of the prior, for each layer by name: a layer is what owns parameters.
         noise: standard deviation of the Gaussian.
+        shares: from the number S of transformations to how much each counts in each output (S, K);
+            None is the mean.
 
     Example:
         >>> from symmetries.groups.affine import Affine2
@@ -58,6 +60,7 @@ class LaplaceEvidence:
     likelihood: Likelihood
     precision: dict[str, Tensor]
     noise: Tensor | float = 1.0
+    shares: Callable[[int], Tensor] | None = None
 
     @property
     def weights(self) -> Weights:
@@ -81,13 +84,16 @@ class LaplaceEvidence:
         """Images (N, S, C, H, W) moved by transformations eta (S, dim)."""
         return self.action.orbit(self.action.group.exp(eta), images)
 
+    def outputs(self, weights: Weights, images: Tensor, eta: Tensor) -> Tensor:
+        """Averaged outputs (N, K) for given weights."""
+        shares = self.shares and self.shares(len(eta))
+        return averaged(self.module, weights, self.views(images, eta), shares)
+
     def fit(self, images: Tensor, targets: Tensor, eta: Tensor) -> Tensor:
         """Sum of log p(y | f) over examples."""
         weights, size = self.weights, max(1, FORWARD // len(eta))
         with eval_mode(self.module):
-            parts = [
-                averaged(self.module, weights, self.views(part, eta)) for part in images.split(size)
-            ]
+            parts = [self.outputs(weights, part, eta) for part in images.split(size)]
         return log_likelihood(self.likelihood, torch.cat(parts), targets, self.noise).sum()
 
     @torch.no_grad()
@@ -105,7 +111,8 @@ class LaplaceEvidence:
                     self.views(images[here], eta),
                     None if mixed is None else mixed[here],
                 )
-                found = jacobian_rows(self.module, weights, views, self._whiten, mixtures)
+                shares = self.shares and self.shares(len(eta))
+                found = jacobian_rows(self.module, weights, views, self._whiten, mixtures, shares)
                 yield found * scale
 
     @torch.no_grad()
@@ -271,7 +278,7 @@ class LaplaceEvidence:
         weights = {name: value.requires_grad_() for name, value in self.weights.items()}
         spread = torch.zeros((), device=images.device)
         with eval_mode(self.module), plain_attention():
-            outputs = averaged(self.module, weights, self.views(images, eta))
+            outputs = self.outputs(weights, images, eta)
             for u in signs:
                 cotangents = unwhitened(self.likelihood, outputs, u, self.noise)
                 q = pulled_back(outputs, weights, cotangents) * known.scale

@@ -10,6 +10,8 @@ from torch.func import functional_call, jacrev, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from symmetries._validation.checks import invalid
+from symmetries.learners.invariant_network.convolutions import convolutions_as_products
+from symmetries.nn.orbit_average import weighted_mean
 
 Weights = dict[str, Tensor]
 TORCH_ERRORS = (RuntimeError, NotImplementedError)
@@ -21,12 +23,16 @@ def trained(module: nn.Module) -> Weights:
     return {name: p.detach() for name, p in module.named_parameters() if p.requires_grad}
 
 
-def averaged(module: nn.Module, weights: Mapping[str, Tensor], views: Tensor) -> Tensor:
-    """Return the outputs (N, K) for given weights, averaged over views (N, S, C, H, W)."""
+def averaged(
+    module: nn.Module, weights: Mapping[str, Tensor], views: Tensor, shares: Tensor | None = None
+) -> Tensor:
+    """Return the outputs (N, K) for given weights, averaged over views (N, S, C, H, W).
+
+    Shares (S, K) tell how much each view counts in each output; None is the mean.
+    """
     n, s = views.shape[:2]
     outputs: Tensor = functional_call(module, dict(weights), (views.flatten(0, 1),))
-    mean: Tensor = outputs.unflatten(0, (n, s)).mean(1)
-    return mean
+    return weighted_mean(outputs.unflatten(0, (n, s)), shares)
 
 
 def jacobian_rows(
@@ -35,6 +41,7 @@ def jacobian_rows(
     views: Tensor,
     whiten: Callable[[Tensor, Tensor], Tensor],
     mixed: Tensor | None = None,
+    shares: Tensor | None = None,
 ) -> Tensor:
     r"""Return the rows L_n^T J_n (N K, P) of examples, one after the other.
 
@@ -51,19 +58,21 @@ def jacobian_rows(
         mixed: mixtures E_n (N, k, K) of the rows, to return E_n L_n^T J_n (N k, P) in their place.
             Fewer rows cost less, and with random signs over sqrt(k) they have the same expected
             outer product.
+        shares: how much each view counts in each output (S, K); None is the mean.
     """
 
     def of_one(parameters: Weights, mine: Tensor, mixture: Tensor | None) -> Tensor:
-        outputs = averaged(module, parameters, mine[None])[0]
+        outputs = averaged(module, parameters, mine[None], shares)[0]
         rows = whiten(outputs.detach(), outputs)
         return rows if mixture is None else mixture @ rows
 
     axes = (None, 0, None if mixed is None else 0)
-    with plain_attention():
+    with plain_attention(), convolutions_as_products(views.device):
         if not getattr(module, ONE_BY_ONE, False):
             try:
                 found = vmap(jacrev(of_one), axes, randomness="error")(weights, views, mixed)
-                return torch.cat([part.flatten(2) for part in found.values()], 2).flatten(0, 1)
+                parts = [part.reshape(*part.shape[:2], -1) for part in found.values()]
+                return torch.cat(parts, 2).flatten(0, 1)
             except TORCH_ERRORS as error:
                 if type(error) not in TORCH_ERRORS:  # such as one of memory, which explains itself
                     raise

@@ -1,7 +1,6 @@
 """Invariant networks as a learner: the user's network, and how invariant its task is."""
 
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,53 +24,29 @@ from symmetries.groups.base import Group
 from symmetries.learners.base import (
     Labelled,
     LabelledLearner,
-    Summary,
     image_arguments,
     image_meta,
     labelled_images,
     run_options,
 )
+from symmetries.learners.invariant_network.class_widths import ClassWidths
 from symmetries.learners.invariant_network.config import InvariantNetworkConfig
 from symmetries.learners.invariant_network.evidence import LaplaceEvidence, layer_of
 from symmetries.learners.invariant_network.jacobians import trained
 from symmetries.learners.invariant_network.modules import check_layers, count_outputs, layer_names
 from symmetries.learners.invariant_network.profile import WidthProfile
-from symmetries.learners.invariant_network.search import search_widths
-from symmetries.learners.invariant_network.training import train_learner
+from symmetries.learners.invariant_network.search import search_classes, search_widths
+from symmetries.learners.invariant_network.summary import NetworkSummary
+from symmetries.learners.invariant_network.training import train_jobs
 from symmetries.nn.orbit_average import OrbitAverage
 from symmetries.training import History, load_learner, save_model
+from symmetries.training.ensemble import fit_alone
 
 ROWS = 8  # for each weight that data determine, where the evidence of candidates is compared
 LARGEST = 2**29  # numbers in those rows, at most
 EVENLY = 32  # transformations of the evidence, at least: too few, uneven ones pull widths down
 EVALUATED = 256  # images at a time, in eval mode
 SHARED = ("out", "resume", "device", "devices", "nodes", "precision", "progress")  # of a search
-
-
-@dataclass(frozen=True)
-class NetworkSummary(Summary):
-    """How invariant a network has become, and how well it does.
-
-    Args:
-        images: number of images that were looked at.
-        half_widths: by parameter, in the units a person reads.
-        units: of the half-widths: "degrees", "pixels", "factor".
-        log_evidence: lower bound on the Laplace log evidence per example, if these are the
-            training images.
-        log_likelihood: per example, at the weights.
-        score: accuracy; for values the mean square error.
-        precisions: of the prior, by layer.
-        effective_parameters: how many of the weights the images determine, by layer.
-    """
-
-    images: int
-    half_widths: dict[str, float]
-    units: dict[str, str]
-    log_evidence: float
-    log_likelihood: float
-    score: float
-    precisions: dict[str, float]
-    effective_parameters: dict[str, float]
 
 
 class InvariantNetwork(LabelledLearner):
@@ -136,6 +111,8 @@ class InvariantNetwork(LabelledLearner):
         self.effective_parameters: Tensor
         self.width_moments: Tensor
         self.profiles: list[WidthProfile] = []
+        self.class_widths: ClassWidths | None = None
+        self.class_profiles: list[list[WidthProfile]] = []
         self.eval()
 
     @property
@@ -169,7 +146,21 @@ class InvariantNetwork(LabelledLearner):
     def evidence(self) -> LaplaceEvidence:
         """The Laplace evidence at the weights, precisions and noise as they are."""
         precision = dict(zip(self.layers, self.log_precision.exp(), strict=True))
-        return LaplaceEvidence(self.module, self.act, self.config.likelihood, precision, self.noise)
+        shares = None if self.class_widths is None else self.class_widths.shares
+        return LaplaceEvidence(
+            self.module, self.act, self.config.likelihood, precision, self.noise, shares
+        )
+
+    def spread(self, noise: Tensor, width: Tensor) -> Tensor:
+        """Transformations from noise (S, dim), for all boxes if classes have their own."""
+        return (
+            noise * width if self.class_widths is None else self.class_widths.spread(noise, width)
+        )
+
+    def averaged(self, images: Tensor, eta: Tensor) -> Tensor:
+        """Outputs (N, K) averaged over transformations from :meth:`spread`."""
+        shares = None if self.class_widths is None else self.class_widths.shares(len(eta))
+        return self.network.average(images, self.group.exp(eta), shares)
 
     @torch.no_grad()
     def estimated_evidence(
@@ -187,24 +178,24 @@ class InvariantNetwork(LabelledLearner):
     def eta(self, samples: int, seed: int = 0) -> Tensor:
         """Evenly spread transformations (samples, dim) of the learned box; one if it is a point.
 
-        With one parameter these are the midpoints of equal parts of its range.
+        With one parameter these are the midpoints of equal parts of its range. So many follow for
+        each class with half-widths of its own.
         """
         box, sampling = self.network.box, self.config.sampling
-        samples = samples if bool(box.half_width.any()) else 1
+        point = self.class_widths is None and not bool(box.half_width.any())
+        samples = 1 if point else samples
         if self.group.dim == 1 and sampling != "grid":
             parts = torch.arange(samples, dtype=box.free.dtype, device=box.free.device)
-            return ((2 * parts[:, None] + 1) / samples - 1) * box.half_width
+            return self.spread((2 * parts[:, None] + 1) / samples - 1, box.half_width)
         generator = torch.Generator(box.free.device).manual_seed(seed)
-        return box.noise(samples, "grid" if sampling == "grid" else "sobol", generator) * (
-            box.half_width
-        )
+        noise = box.noise(samples, "grid" if sampling == "grid" else "sobol", generator)
+        return self.spread(noise, box.half_width)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the averaged outputs (N, K) for images (N, C, H, W)."""
         check_image_shape(x, self.shape, "x")
-        element = self.group.exp(self.eta(self.config.samples))
-        parts = [self.network.average(part, element) for part in x.split(EVALUATED)]
-        return torch.cat(parts)
+        eta = self.eta(self.config.samples)
+        return torch.cat([self.averaged(part, eta) for part in x.split(EVALUATED)])
 
     def fit(
         self,
@@ -229,8 +220,11 @@ class InvariantNetwork(LabelledLearner):
             self.profiles = search_widths(self, images, targets, title="search of widths", **few)
             used = torch.tensor([profile.used for profile in self.profiles])
             self.network.box.set_half_width(used)
+            if self.config.by_class:
+                self.class_profiles, own = search_classes(self, images, targets, **few)
+                self.class_widths = ClassWidths(self.outputs, own) if own else None
         learn = self.config.learn and not searches
-        self.history = train_learner(self, images, targets, options, learn=learn)
+        self.history = fit_alone(train_jobs(self, images, targets, options, learn=learn))
         self.eval()
         self._warn_of_few_rows(len(images))
         return self.history
@@ -280,6 +274,10 @@ class InvariantNetwork(LabelledLearner):
     def save(self, folder: Path | str) -> Path:
         """Write weights and settings; the network's code is the user's, see :meth:`load`."""
         own = {"outputs": self.outputs, "profiles": [p.to_dict() for p in self.profiles]}
+        own["class_profiles"] = [[p.to_dict() for p in each] for each in self.class_profiles]
+        if self.class_widths is not None:
+            pairs = zip(self.class_widths.own, self.class_widths.width.tolist(), strict=True)
+            own["class_widths"] = [[number, width] for number, width in pairs]
         return save_model(folder, self, {**image_meta(self, self.name), **own})
 
     @classmethod
@@ -298,6 +296,12 @@ class InvariantNetwork(LabelledLearner):
             remedy = "build it as it was when it was saved"
             raise invalid("module", "a network like the saved one", first, remedy) from error
         model.profiles = [WidthProfile.from_dict(part) for part in meta.get("profiles", [])]
+        model.class_profiles = [
+            [WidthProfile.from_dict(part) for part in each]
+            for each in meta.get("class_profiles", [])
+        ]
+        if meta.get("class_widths"):
+            model.class_widths = ClassWidths(model.outputs, dict(meta["class_widths"]))
         return model.to(device)
 
     def _warn_of_few_rows(self, examples: int) -> None:

@@ -22,6 +22,15 @@ def check_layers(module: nn.Module) -> None:
     if not layer_names(module):
         remedy = "set requires_grad of the weights to learn"
         raise invalid("module", "parameters to train", "none", remedy)
+    for name, value in module.named_parameters():
+        if isinstance(value, nn.parameter.UninitializedParameter):
+            remedy = "call the module once on images of their size"
+            raise invalid("module", "weights of known shapes", f"{name!r} without one", remedy)
+        if value.requires_grad and value.dtype not in (torch.float32, torch.float64):
+            remedy = "call module.float(); precision='bf16-mixed' rounds products in training"
+            raise invalid(
+                "module", "weights in float32 or float64", f"{name!r} in {value.dtype}", remedy
+            )
     for name, part in module.named_modules():
         if isinstance(part, nn.modules.batchnorm._BatchNorm) and part.running_mean is None:
             remedy = "use track_running_stats=True, nn.GroupNorm or nn.LayerNorm"
@@ -75,9 +84,11 @@ def count_outputs(module: nn.Module, shape: tuple[int, int, int], likelihood: st
         if outputs.shape[1] < 2:
             remedy = "give one logit for each class"
             raise invalid("module", "logits of at least two classes", "one output", remedy)
-        if bool((outputs >= 0).all()) and bool(((outputs.sum(1) - 1).abs() < 1e-4).all()):
-            remedy = "remove the softmax at its end"
-            raise invalid("module", "logits", "probabilities, which sum to 1", remedy)
+        sums = bool((outputs >= 0).all()) and bool(((outputs.sum(1) - 1).abs() < 1e-4).all())
+        within = bool(((outputs > 0) & (outputs < 1)).all())
+        if sums or (within and isinstance(list(module.modules())[-1], nn.Sigmoid)):
+            remedy = f"remove the {'softmax' if sums else 'sigmoid'} at its end"
+            raise invalid("module", "logits", "probabilities", remedy)
     return outputs.shape[1]
 
 

@@ -20,13 +20,14 @@ from torch import Tensor
 
 from symmetries._utils.provenance import source_digest, threads, versions
 from symmetries.learners.base import image_meta
+from symmetries.learners.invariant_network.candidates import trained_each
+from symmetries.learners.invariant_network.class_widths import ClassWidths
 from symmetries.learners.invariant_network.likelihoods import (
     constant_evidence,
     log_likelihood,
 )
-from symmetries.learners.invariant_network.modules import reinitialise
 from symmetries.learners.invariant_network.profile import WidthProfile, difference_noise, settled
-from symmetries.learners.invariant_network.training import from_first, train_learner
+from symmetries.learners.invariant_network.training import from_first
 from symmetries.training.atomic_files import read_regular, write_atomic
 from symmetries.training.fingerprint import fingerprint
 
@@ -100,6 +101,61 @@ def search_widths(
     return found
 
 
+def search_classes(
+    learner: "InvariantNetwork",
+    images: Tensor,
+    targets: Tensor,
+    out: Path | str | None = None,
+    resume: bool = False,
+    **run: Any,  # noqa: ANN401 - fields of TrainConfig
+) -> tuple[list[list[WidthProfile]], dict[int, Tensor]]:
+    """Return the log evidence along each half-width of each class, and those that are used.
+
+    One class after the other is searched as in :func:`search_widths`, with those before it at their
+    best: one evidence of one network, whose logit of that class is averaged over another box than
+    the rest. Its half-width is used if it is told and the shared one is outside of its interval.
+
+    Args:
+        learner: with the shared half-widths; left as it is.
+        images: (N, C, H, W).
+        targets: (N,) or (N, K).
+        out: see :func:`search_widths`; each class has a file of its own.
+        resume: see :func:`search_widths`.
+        run: fields of :class:`symmetries.training.TrainConfig`.
+    """
+    shared = learner.network.box.half_width.detach().clone()
+    constant = constant_evidence(learner.config.likelihood, targets)
+    found: list[list[WidthProfile]] = []
+    own: dict[int, Tensor] = {}
+    for number in range(learner.outputs):
+        twin = copy.deepcopy(learner)
+        twin.class_widths = ClassWidths(learner.outputs, {**own, number: shared})
+        known = Candidates(twin, images, targets, out, resume, run, f"class-{number}.json")
+        widths = torch.stack([shared, *own.values(), shared])
+        found.append([])
+        for axis, parameter in enumerate(learner.group.parameters):
+
+            def values(
+                several: list[float],
+                order: int,
+                axis: int = axis,
+                widths: Tensor = widths,
+                known: Candidates = known,
+            ) -> list[Value]:
+                candidates = widths.repeat(len(several), 1, 1)
+                candidates[:, -1, axis] = candidates.new_tensor(several)
+                return known.values(candidates, order, run)
+
+            points = learner.config.evidence.search
+            profile = line_search(values, parameter.name, parameter.bound, points)
+            found[-1].append(profile := replace(profile, constant=constant))
+            low, high = profile.interval
+            if profile.told and not low <= float(shared[axis]) <= high:
+                widths[-1, axis] = profile.best
+                own[number] = widths[-1]
+    return found, own
+
+
 class Candidates:
     """Values of the candidates of a search, in a file if the run has a folder.
 
@@ -110,6 +166,7 @@ class Candidates:
         out: the folder, or None.
         resume: whether the file is read.
         run: fields of :class:`symmetries.training.TrainConfig`.
+        name: of the file.
     """
 
     def __init__(
@@ -120,9 +177,10 @@ class Candidates:
         out: Path | str | None,
         resume: bool,
         run: dict[str, Any],
+        name: str = NAME,
     ) -> None:
         self.learner, self.data = learner, (images, targets)
-        self.path = None if out is None else Path(out) / NAME
+        self.path = None if out is None else Path(out) / name
         self.known: dict[str, tuple[float, ...]] = {}
         if self.path is None:
             return
@@ -155,16 +213,15 @@ class Candidates:
     def values(self, widths: Tensor, order: int, run: dict[str, Any]) -> list[Value]:
         """Return the values of candidates (n, dim), trained unless they are known."""
 
-        def value(width: Tensor) -> Tensor:
-            model = trained_at(self.learner, width, *self.data, run, order)
+        def value(model: "InvariantNetwork") -> Tensor:
             return torch.stack(model.estimated_evidence(*self.data, seed=order))
 
         keys = [f"{width.tolist()} {order}" for width in widths]
-        found = [
-            self._kept(key, partial(value, width), run)
-            for key, width in zip(keys, widths, strict=True)
-        ]
-        return [(evidence, further) for evidence, further in found]
+        new = [i for i, key in enumerate(keys) if key not in self.known]
+        models = trained_each(self.learner, widths[new], *self.data, run, order)
+        for i, model in zip(new, models, strict=True):
+            self._kept(keys[i], partial(value, model), run)
+        return [(evidence, further) for evidence, further in map(self.known.__getitem__, keys)]
 
     def held_out(
         self, widths: Tensor, axis: int, best: float, run: dict[str, Any]
@@ -201,7 +258,8 @@ class Candidates:
         found = []
         for left in order.tensor_split(min(FOLDS, len(images))):
             seen = order[~torch.isin(order, left)]
-            model = trained_at(self.learner, width, images[seen], targets[seen], run)
+            data = images[seen], targets[seen]
+            (model,) = trained_each(self.learner, width[None], *data, run)
             with torch.no_grad():
                 outputs, here = model(images[left].to(model.device)), targets[left].to(model.device)
             likely = log_likelihood(model.config.likelihood, outputs, here, model.noise)
@@ -224,36 +282,6 @@ class Candidates:
             content = {"identity": self.identity, "values": self.known}
             write_atomic(self.path, json.dumps(content).encode())
         return self.known[key]
-
-
-def trained_at(
-    learner: "InvariantNetwork",
-    width: Tensor,
-    images: Tensor,
-    targets: Tensor,
-    run: dict[str, Any],
-    order: int = 0,
-) -> "InvariantNetwork":
-    """Return a copy of a learner that was trained at held half-widths.
-
-    Args:
-        learner: left as it is.
-        width: (dim,).
-        images: (N, C, H, W).
-        targets: (N,) or (N, K).
-        run: fields of :class:`symmetries.training.TrainConfig`.
-        order: 1 gives other initial weights, another order of the batches, and twice the steps.
-    """
-    twin = copy.deepcopy(learner)
-    twin.network.box.set_half_width(width)
-    if order:
-        reinitialise(twin.module, learner.seed + 10**6 * order)
-    share = learner.config.evidence.search_steps * (1 + order)
-    steps = max(1, round(share * learner.config.training.steps))
-    samples = learner.config.samples if bool(width.any()) else 1  # all are the same without widths
-    twin.config = learner.config.replace(steps=steps, learn=False, samples=samples)
-    train_learner(twin, images, targets, run, order=order)
-    return twin.eval()
 
 
 def line_search(values: Values, name: str, bound: float, points: int) -> WidthProfile:

@@ -7,9 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from symmetries.groups.names import group_name
+from symmetries.learners.invariant_network.convolutions import convolutions_as_products
 from symmetries.learners.invariant_network.evidence import random_signs
 from symmetries.learners.invariant_network.likelihoods import log_likelihood
-from symmetries.training import Batch, History, Step, TrainConfig, train
+from symmetries.training import Batch, History, Step, TrainConfig, TrainJob
+from symmetries.training.ensemble import TrainJobs
 from symmetries.training.optim import lr_factor
 from symmetries.training.recipe import plain_settings
 from symmetries.training.step import mix
@@ -22,7 +24,7 @@ LEAST, MOST = 1e-6, 1e8  # of precisions: a layer without effect would leave the
 BETAS, EPSILON = (0.9, 0.999), 1e-8  # of Adam for the widths
 
 
-def train_learner(
+def train_jobs(
     learner: "InvariantNetwork",
     images: Tensor,
     targets: Tensor,
@@ -30,8 +32,8 @@ def train_learner(
     *,
     learn: bool = False,
     order: int = 0,
-) -> History:
-    """Train weights and precisions, and the widths by their gradient if ``learn``.
+) -> TrainJobs[History]:
+    """Yield the training of weights and precisions, and of the widths if ``learn``.
 
     Args:
         learner: trained in place.
@@ -49,15 +51,9 @@ def train_learner(
     learner.network.box.free.requires_grad_(False)  # it is moved between steps
     groups = [{"params": [p for p in learner.module.parameters() if p.requires_grad]}]
     updates = HyperUpdates(learner, images, targets, training, learn=learn)
+    loss, data = WeightsLoss(len(images)), (images, targets)
     try:
-        return train(
-            learner,
-            WeightsLoss(len(images)),
-            (images, targets),
-            training,
-            param_groups=groups,
-            on_step=updates,
-        )
+        return (yield TrainJob(learner, loss, data, training, param_groups=groups, on_step=updates))
     finally:
         learner.network.box.free.requires_grad_(config.learn)
 
@@ -89,7 +85,8 @@ class WeightsLoss:
         images, targets = batch
         config, box = learner.config, learner.network.box
         noise = box.noise(config.samples, config.sampling, step.generator)
-        outputs = learner.network.average(images, learner.group.exp(noise * box.half_width))
+        with convolutions_as_products(images.device):
+            outputs = learner.averaged(images, learner.spread(noise, box.half_width))
         fit = log_likelihood(config.likelihood, outputs, targets, learner.noise).mean()
         penalty = learner.penalty() / self.count
         widths = zip(learner.group.names, box.half_width, strict=True)
@@ -153,7 +150,7 @@ class HyperUpdates:
         chosen = chosen[: self.training.batch_size]
         images, targets = self.images[chosen], self.targets[chosen]
         width = box.half_width.detach().requires_grad_(self.learn)
-        eta = box.noise(config.samples, config.sampling, generator) * width
+        eta = learner.spread(box.noise(config.samples, config.sampling, generator), width)
         evidence = learner.evidence()
         known = evidence.sampled_posterior(
             self.images, eta.detach(), learner.outputs, config.evidence.curvature_rows, generator

@@ -78,10 +78,6 @@ def beta(progress: Tensor, start: float) -> Tensor:
     return 1 + (start - 1) * 0.5 * (1 + torch.cos(torch.pi * progress))
 
 
-if TYPE_CHECKING:
-    from symmetries.learners.invariant_vae.model import InvariantVAE
-
-
 def log_weights(
     model: "InvariantVAE", x: Tensor, k: int, generator: torch.Generator | None
 ) -> Tensor:
@@ -115,9 +111,6 @@ def log_weights(
     weights: Tensor = fit + log_p.unflatten(0, (n, k)) - log_q + log_ratio
     return weights
 
-
-if TYPE_CHECKING:
-    from symmetries.learners.invariant_vae.model import InvariantVAE
 
 TRIES = 16  # samples of q(eta | x) of which the likeliest moves a prototype back
 CHUNK = 512

@@ -9,12 +9,12 @@ from torch import Tensor, nn
 
 from symmetries.actions.images import ImageAction
 from symmetries.distributions.categorical import ConditionalCategorical
-from symmetries.distributions.flow import ConditionalFlow
+from symmetries.distributions.coupling import HALF
+from symmetries.distributions.flow import MIN_SCALE, ConditionalFlow
 from symmetries.groups.base import Group
 from symmetries.groups.circles import circular_parameters
 from symmetries.learners.invariant_vae.config import InvariantVAEConfig
 from symmetries.nn.features import ImageFeatures
-from symmetries.ops.spline_flow import HALF, MIN_SCALE
 
 INITIAL_RADIUS = 0.05  # of the vectors whose directions are angles: small ones turn easily
 INITIAL_LENGTH = 0.06  # of the vectors of views

@@ -47,9 +47,6 @@ def prior_spread(model: "InvariantVAE", x: Tensor, samples: int, seed: int) -> d
     return found
 
 
-if TYPE_CHECKING:
-    from symmetries.learners.invariant_vae.model import InvariantVAE
-
 LOOKED_AT = 64
 LEAST_EXPLAINED = 0.2
 

@@ -13,33 +13,27 @@ a leading axis of R runs, losses are summed over it, and all runs share their ra
 that a run gives the same numbers alone as among others.
 """
 
-from symmetries.learners.invariant_weights.config import InvariantWeightsConfig, NaturalConfig
-from symmetries.learners.invariant_weights.evaluation import Evaluation, evaluate
-from symmetries.learners.invariant_weights.model import InvarianceSummary, InvariantWeights
-from symmetries.learners.invariant_weights.natural import fit_natural, width_rows
-from symmetries.learners.invariant_weights.objectives import (
-    augerino_loss,
-    elbo_loss,
-    images_of,
-    log_likelihood,
-)
-from symmetries.learners.invariant_weights.search import search_widths
-from symmetries.learners.invariant_weights.width_profile import refitted_elbo, width_interval
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Evaluation",
-    "InvarianceSummary",
-    "InvariantWeights",
-    "InvariantWeightsConfig",
-    "NaturalConfig",
-    "augerino_loss",
-    "elbo_loss",
-    "evaluate",
-    "fit_natural",
-    "images_of",
-    "log_likelihood",
-    "refitted_elbo",
-    "search_widths",
-    "width_interval",
-    "width_rows",
-]
+from symmetries._utils.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from symmetries.learners.invariant_weights.config import (
+        InvariantWeightsConfig as InvariantWeightsConfig,
+    )
+    from symmetries.learners.invariant_weights.config import NaturalConfig as NaturalConfig
+    from symmetries.learners.invariant_weights.evaluation import Evaluation as Evaluation
+    from symmetries.learners.invariant_weights.evaluation import evaluate as evaluate
+    from symmetries.learners.invariant_weights.model import InvarianceSummary as InvarianceSummary
+    from symmetries.learners.invariant_weights.model import InvariantWeights as InvariantWeights
+    from symmetries.learners.invariant_weights.natural import fit_natural as fit_natural
+    from symmetries.learners.invariant_weights.natural import width_rows as width_rows
+    from symmetries.learners.invariant_weights.objectives import augerino_loss as augerino_loss
+    from symmetries.learners.invariant_weights.objectives import elbo_loss as elbo_loss
+    from symmetries.learners.invariant_weights.objectives import images_of as images_of
+    from symmetries.learners.invariant_weights.objectives import log_likelihood as log_likelihood
+    from symmetries.learners.invariant_weights.search import search_widths as search_widths
+    from symmetries.learners.invariant_weights.width_profile import refitted_elbo as refitted_elbo
+    from symmetries.learners.invariant_weights.width_profile import width_interval as width_interval
+
+__all__, __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -7,21 +7,17 @@ under the prior N(omega' | 0, I / (2 lambda)). Reference: van der Ouderaa, Romer
 2022, sections 5.2 and 5.3. The networks are in :mod:`symmetries.nn.relaxed_networks`.
 """
 
-from symmetries.learners.relaxed.config import RelaxedConfig
-from symmetries.learners.relaxed.model import RelaxedEquivariance, RelaxedSummary
-from symmetries.learners.relaxed.training import (
-    accuracy,
-    fit,
-    relaxed_loss,
-    train_jobs,
-)
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "RelaxedConfig",
-    "RelaxedEquivariance",
-    "RelaxedSummary",
-    "accuracy",
-    "fit",
-    "relaxed_loss",
-    "train_jobs",
-]
+from symmetries._utils.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from symmetries.learners.relaxed.config import RelaxedConfig as RelaxedConfig
+    from symmetries.learners.relaxed.model import RelaxedEquivariance as RelaxedEquivariance
+    from symmetries.learners.relaxed.model import RelaxedSummary as RelaxedSummary
+    from symmetries.learners.relaxed.training import accuracy as accuracy
+    from symmetries.learners.relaxed.training import fit as fit
+    from symmetries.learners.relaxed.training import relaxed_loss as relaxed_loss
+    from symmetries.learners.relaxed.training import train_jobs as train_jobs
+
+__all__, __getattr__, __dir__ = lazy_names(__name__, __file__)

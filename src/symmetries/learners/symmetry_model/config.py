@@ -61,6 +61,33 @@ class InferenceNetwork(Config):
 
 
 @dataclass(frozen=True)
+class FixedPoints(Config):
+    """The loss that makes f find small transformations of prototypes: these become fixed points.
+
+    It is no part of the paper's objective.
+
+    Args:
+        idempotence: its weight at the end.
+        idempotence_form: the "norm" of errors, or their "squares", which count small errors less
+            and a few large ones (a digit upside down) more; with these a weight of 1 and a range of
+            0.25 were used.
+        idempotence_range: how far from prototypes f is evaluated, as a share of the bounds.
+        idempotence_start: share of the steps after which the weight begins to grow from 0.
+    """
+
+    idempotence: NonNegative = 0.2
+    idempotence_form: Literal["squares", "norm"] = "norm"
+    idempotence_range: Share = 0.05
+    idempotence_start: Share = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.idempotence_start == 1:
+            remedy = "0 begins at once"
+            raise invalid("idempotence_start", "a share in [0, 1)", "1", remedy)
+
+
+@dataclass(frozen=True)
 class Objective(Config):
     """The losses of both stages; weights of 0 turn a loss off.
 
@@ -76,13 +103,7 @@ class Objective(Config):
             a half turn, and is no part of the paper's.
         turns: alignment ignores quarter turns that leave a picture unchanged; for shapes with such
             symmetries (squares, ellipses), which f otherwise leaves turned as they are.
-        idempotence: weight, at the end, of the loss that makes f find small transformations of
-            prototypes, so that prototypes are fixed points of f; it is no part of the paper's.
-        idempotence_form: of that loss: the "norm" of errors, or their "squares", which count small
-            errors less and a few large ones (a digit upside down) more; with these a weight of 1
-            and a range of 0.25 were used.
-        idempotence_range: how far from prototypes f is evaluated, as a share of the bounds.
-        idempotence_start: share of the steps after which that weight begins to grow from 0.
+        fixed_points: the loss that makes prototypes fixed points of f.
         centring: weight of the loss that puts prototypes into the middle of the frame and, where
             the family has scales in both directions, gives them one size. Any prototype of an orbit
             is as good as another, and this chooses one that does not lie at the frame's edge. For
@@ -103,21 +124,12 @@ class Objective(Config):
     invertibility_first: Literal["inverse", "forward"] = "inverse"
     alignment: NonNegative = 1.0
     turns: bool = False
-    idempotence: NonNegative = 0.2
-    idempotence_form: Literal["squares", "norm"] = "norm"
-    idempotence_range: Share = 0.05
-    idempotence_start: Share = 0.0
+    fixed_points: FixedPoints = FixedPoints()
     centring: NonNegative = 0.0
     affine_jitter: Annotated[float, Within(0, MOST_JITTER)] = 0.0
     blur: NonNegative = 0.0
     blur_share: Share = 0.01
     prototype_noise: NonNegative = 0.5
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.idempotence_start == 1:
-            remedy = "0 begins at once"
-            raise invalid("idempotence_start", "a share in [0, 1)", "1", remedy)
 
 
 @dataclass(frozen=True)
@@ -217,7 +229,9 @@ register_presets(
         # As published, but for the shift of the inference network's head.
         "paper": SymmetryConfig(
             InferenceNetwork(angles="line"),
-            Objective(alignment=0.0, idempotence=0.0, prototype_noise=0.0),
+            Objective(
+                alignment=0.0, fixed_points=FixedPoints(idempotence=0.0), prototype_noise=0.0
+            ),
             GenerativeNetwork(circular="none"),
             interpolation="bspline",
             holdout=0.0,

@@ -104,12 +104,13 @@ def lie_inference_loss(
         sized = bool(group.zoom_columns)
         off = off_centre(images, to_prototype, act.fill, sized=sized).mean()
         terms |= {"loss": terms["loss"] + objective.centring * off, "centring": off}
-    if objective.idempotence:
+    fixed = objective.fixed_points
+    if fixed.idempotence:
         with torch.no_grad():
             to_prototype = map_element(lambda part: part[:, 0], group.compose(e1_inverse, r1))
         left = idempotence_loss(net, images, step, act, to_prototype, config)
-        start = objective.idempotence_start  # prototypes must be there first
-        weight = objective.idempotence * ((step.progress - start) / (1 - start)).clamp_min(0)
+        start = fixed.idempotence_start  # prototypes must be there first
+        weight = fixed.idempotence * ((step.progress - start) / (1 - start)).clamp_min(0)
         terms |= {"loss": terms["loss"] + weight * left, "idempotence": left}
     return terms
 
@@ -255,9 +256,10 @@ def idempotence_loss(
         to_prototype: elements (B,) that turn x into x_hat.
         config: which distance, and how large s may be.
     """
-    group, norm = act.group, config.objective.idempotence_form == "norm"
+    fixed = config.objective.fixed_points
+    group, norm = act.group, fixed.idempotence_form == "norm"
     with torch.no_grad():
-        size = config.objective.idempotence_range * net.bounds * step.rand(len(images), 1)
+        size = fixed.idempotence_range * net.bounds * step.rand(len(images), 1)
         near = size * (2 * step.rand(len(images), net.dim) - 1)
         moved = group.exp(near)
         seen = act(group.compose(moved, to_prototype), images)

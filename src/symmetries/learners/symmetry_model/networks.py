@@ -18,7 +18,6 @@ from symmetries.learners.symmetry_model.moments import (
     standard_view,
 )
 from symmetries.nn.features import ImageFeatures
-from symmetries.ops.linear_head import linear_head
 
 INITIAL_SCALE = 0.01
 INITIAL_RADIUS = 0.05  # of the vectors whose directions are angles: small ones turn easily
@@ -124,7 +123,7 @@ class LieInference(nn.Module):
 
     def positions_by(self, units: Tensor, noise: Tensor | None = None) -> Tensor:
         """Return the network's prediction (N, dim) from the features (N, ...) of its input."""
-        out = linear_head(units, self.head)
+        out: Tensor = self.head(units.to(self.head.weight.dtype))  # units may be rounded
         unit = out[:, : self.dim]
         if self.around:
             columns = list(unit.unbind(-1))

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -306,20 +306,17 @@ def in_parts(x: Tensor, samples: int) -> tuple[Tensor, ...]:
     return parts
 
 
-if TYPE_CHECKING:
-    from symmetries.learners.vae.model import VAE
-
 LOOKED_AT = 256
 LEAST_KL = 0.1  # nats
 
 
 @torch.no_grad()
-def code_kl(model: "VAE", x: Tensor) -> Tensor:
+def code_kl(model: VAE, x: Tensor) -> Tensor:
     """Information of q(z | x) about images: the mean KL to the prior in nats, a scalar."""
     return model.prior.kl(*model.encode(x)).mean()
 
 
-def warn_if_collapsed(model: "VAE", images: Tensor) -> None:
+def warn_if_collapsed(model: VAE, images: Tensor) -> None:
     """Warn if codes say nothing about images: then every reconstruction is the mean image."""
     kl = float(code_kl(model, images[:LOOKED_AT].to(model.device)))
     if kl < LEAST_KL:

@@ -212,10 +212,6 @@ def _factor(information: Tensor, damping: Tensor) -> tuple[Tensor, Tensor]:
     return unit, torch.linalg.cholesky_ex(correlation).L
 
 
-if TYPE_CHECKING:
-    from symmetries.learners.vae.inv_vae import InvVAE
-
-
 def log_weights(
     model: "InvVAE",
     x: Tensor,
@@ -269,9 +265,6 @@ def _over_elements(model: "InvVAE", x: Tensor, means: Tensor, k: int, moves: boo
     log_p = symmetry.generative.distribution.log_probs(symmetry.generative(means))
     return torch.logsumexp(fit + log_p.unflatten(0, (len(x), k)), -1)
 
-
-if TYPE_CHECKING:
-    from symmetries.learners.vae.inv_vae import InvVAE
 
 ROUNDS = 8  # to find the noise that moves
 

@@ -17,6 +17,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from symmetries.ops.position_conv import exact_wanted
 from symmetries.ops.triton.launching import Launch
 
 _ROWS = 64  # pairs (image, channel) that a program holds at once
@@ -142,7 +143,7 @@ def correlate(x: Tensor, given: Tensor, like: Tensor, size: tuple[int, int], mar
 
 def _sizes(x: Tensor, phi: Tensor) -> tuple[int, int, int, bool, torch.dtype]:
     """Channels, units, k, whether products are exact, and of which type."""
-    exact = x.dtype == torch.float32 and torch.get_float32_matmul_precision() == "highest"
+    exact = x.dtype == torch.float32 and exact_wanted()
     return x.shape[3], phi.shape[2], math.isqrt(phi.shape[1]), exact, x.dtype
 
 
