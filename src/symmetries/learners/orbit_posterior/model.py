@@ -112,12 +112,12 @@ class OrbitPosterior(nn.Module):
         for fold in range(self.fold_count + 1):  # the last one learns from fewer pictures
             with seeded(mix(self.seed, 13, fold) % 2**31):
                 backbone = None if self.make_backbone is None else self.make_backbone()
-                how: tuple[Any, ...] = (self.view.shape, self.config.network, backbone)
+                coordinates, more = chart.coordinates, (0, False)
                 if isinstance(self.view, PoseView):
-                    own = (self.view.features, self.view.two)
-                    fits.append(PoseNetwork(self.view.coordinates, *how, *own))
-                else:
-                    fits.append(PoseNetwork(chart.coordinates, *how))
+                    coordinates = self.view.coordinates
+                    more = (self.view.features, self.view.two)
+                how = (self.view.shape, self.config.network, backbone)
+                fits.append(PoseNetwork(coordinates, *how, *more))
         self.smaller_fit = fits.pop()
         self.fits: Sequence[PoseNetwork] = nn.ModuleList(fits)  # type: ignore[assignment]
         self.gains = [0.0] * self.fold_count

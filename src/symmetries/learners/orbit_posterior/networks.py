@@ -96,10 +96,11 @@ class PoseNetwork(nn.Module):
         self.whitening = Whitening(shape) if backbone is None else None
         self.backbone = backbone or _built(kind, shape, config)
         features = config.features if backbone is None else _features(backbone, shape)
-        self.coarse = None
+        self.coarse: nn.Sequential | None = None
         seen = [features + numbers] * len(coordinates)
         if two:
-            self.coarse = nn.Sequential(Whitening(shape), _built(kind, shape, config))
+            self.coarse_whitening = Whitening(shape)
+            self.coarse = nn.Sequential(self.coarse_whitening, _built(kind, shape, config))
             own = config.features + numbers
             seen = [own if c.kind == "line" else features for c in coordinates]
             features += config.features
@@ -131,7 +132,7 @@ class PoseNetwork(nn.Module):
         if self.whitening is not None:
             self.whitening.learn(shown[0])
         if self.coarse is not None:
-            self.coarse[0].learn(shown[1])
+            self.coarse_whitening.learn(shown[1])
 
     def log_ratio(
         self, asked: Tensor, shown: Sequence[Tensor], numbers: Numbers | None = None

@@ -7,6 +7,7 @@ and the network is asked for Q and for the pose that the picture has in the data
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -118,12 +119,12 @@ class PoseView(nn.Module):
             x.dtype
         )
         level = config.noise * numbers.rand(n, 1, 1, 1)
-        shown = []
+        seen = []
         for picture, coarse in self._canonical(x, centre, own, q, numbers):
             noise = (COARSE if coarse else level) * numbers.randn(*picture.shape)
-            shown.append((picture + noise.to(picture.dtype)) * self.window)
+            seen.append((picture + noise.to(picture.dtype)) * self.window)
         place = () if self.shifts else (self._place(centre, own, q, numbers),)
-        return (asked, *shown, *place)
+        return (asked, *seen, *place)
 
     def _asked(self, u: Tensor, centre: Tensor, own: Mapping[str, Tensor]) -> Tensor:
         columns = []
@@ -159,7 +160,7 @@ class PoseView(nn.Module):
         factor = self.poses.extent * torch.exp(logs + HIDDEN * hidden)
         axes = turns(angle)
         theta = torch.cat((axes @ torch.diag_embed(factor), centre[..., None]), -1)
-        how = {"interpolation": self.action.interpolation}
+        how: Any = {"interpolation": self.action.interpolation}
         x = warp(x, theta.to(x.dtype), **how)
         sigma = config.least + (config.most - config.least) * numbers.rand(n, 1)
         pictures, level = [], sigma.expand_as(factor)
@@ -213,8 +214,7 @@ class PoseView(nn.Module):
         shift = torch.zeros_like(block[..., 0])
         if self.shifts:
             columns = [self._shifted(name, found, centre, place) for name in SHIFTS]
-            there = torch.stack(columns, -1)
-            shift = centre[:, None] - (block @ there[..., None])[..., 0]
+            shift = centre[:, None] - (block @ torch.stack(columns, -1)[..., None])[..., 0]
         return self.chart.coordinates_of(block, shift, found)
 
     def _shifted(
