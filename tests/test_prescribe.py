@@ -22,7 +22,7 @@ from symmetries.analysis.augmentation_laws import (
 )
 from symmetries.analysis.label_conflicts import find_conflicts, limits_of
 from symmetries.analysis.light_moves import KINDS, relit
-from symmetries.analysis.prescribe_trials import points
+from symmetries.analysis.prescribe_trials import is_confirmed, points
 from symmetries.analysis.quick_networks import SIZES, Size, Trial, train, unmoved_networks
 from symmetries.data import ImageSet
 from symmetries.results import Conflict, PrescribeResult
@@ -296,6 +296,20 @@ def test_the_error_of_a_gain_covers_networks_and_pictures():
     assert same.standard_error == pytest.approx(5.03, abs=0.02)
     apart = points(torch.tensor([[1.0] * 100, [0.0] * 100]))
     assert apart.standard_error == pytest.approx(50, abs=0.1)
+
+
+def test_what_is_not_more_likely_or_clearly_less_right_is_not_confirmed():
+    none = torch.zeros(2, 2, 2, 100)  # repeats, still and moved, right and likely, pictures
+
+    def confirmed(right, likely):
+        chosen = none.clone()
+        chosen[:, 0, 0, :50], chosen[:, 0, 1] = right, likely
+        return is_confirmed(torch.stack((none, chosen)))
+
+    assert confirmed(1.0, 0.5)
+    assert confirmed(0.0, 0.5)
+    assert not confirmed(1.0, -0.5)
+    assert not confirmed(-1.0, 0.5)
 
 
 def test_what_occurs_is_tried_too(tmp_path):

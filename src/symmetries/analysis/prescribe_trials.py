@@ -116,6 +116,16 @@ def confirm(task: Task, chosen: Amounts) -> Tensor:
     return scores.expand(2, *scores.shape[1:])
 
 
+def is_confirmed(scores: Tensor) -> bool:
+    """Whether scores (2, R, 2, 2, N) of :func:`confirm` speak for what was chosen.
+
+    Log-likelihoods must be higher, and the accuracy lower by no more than its standard error.
+    """
+    right, likely = (scores[1, :, 0] - scores[0, :, 0]).unbind(1)
+    gain = points(right)
+    return float(likely.mean()) > 0 and gain.mean >= -gain.standard_error
+
+
 def points(differences: Tensor) -> Estimate:
     """Mean of differences (R, N) of scores in points, over repeats and pictures.
 

@@ -21,7 +21,7 @@ from symmetries.analysis.inputs import (
 )
 from symmetries.analysis.label_conflicts import find_conflicts, limits_of
 from symmetries.analysis.prescribe_results import LOOKED_AT, describe, load_model, model_curves
-from symmetries.analysis.prescribe_trials import Amounts, Task, confirm, try_policies
+from symmetries.analysis.prescribe_trials import Amounts, Task, confirm, is_confirmed, try_policies
 from symmetries.analysis.progress import progress_bar
 from symmetries.analysis.provenance import Call, Info, class_names
 from symmetries.analysis.quick_networks import SIZES, prepared, unmoved_networks
@@ -148,9 +148,10 @@ def prescription(
             advance=advance,
         )
         tried, best = try_policies(task, bases, ADDED)
-        scores = confirm(task, best)[:, :, :, 0]
-        if best and float((scores[1, :, 0] - scores[0, :, 0]).mean()) <= 0:
-            best, scores = {}, scores[:1].expand(2, -1, -1, -1)  # it was chance on the first folds
+        scores = confirm(task, best)
+        if best and not is_confirmed(scores):
+            best, scores = {}, scores[:1].expand(2, -1, -1, -1, -1)  # chance on the first folds
+        scores = scores[:, :, :, 0]
     curves = () if loaded is None else model_curves(task, loaded, best)
     return describe(task, tried, best, scores, curves, info)
 
