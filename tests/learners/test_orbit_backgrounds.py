@@ -7,12 +7,14 @@ from tests.learners.test_orbit_posterior import fitted, hooks, small
 from symmetries.actions.images import ImageAction
 from symmetries.groups.se2 import SE2
 from symmetries.learners.orbit_posterior import OrbitPosterior, Views
+from symmetries.learners.orbit_posterior.canonical import find_poses
 from symmetries.learners.orbit_posterior.chart import Chart
 from symmetries.learners.orbit_posterior.fitting import shrunk
 from symmetries.learners.orbit_posterior.frames import channel_offsets, find_frame
 from symmetries.learners.orbit_posterior.numbers import picture_numbers
+from symmetries.learners.orbit_posterior.pose_views import PoseView
 from symmetries.learners.orbit_posterior.versions import moved_as_given
-from symmetries.learners.orbit_posterior.views import View, round_window
+from symmetries.learners.orbit_posterior.views import round_window
 
 GROUND = torch.tensor([0.2, 0.5, 0.8])[:, None, None]
 INK = torch.tensor([0.9, 0.1, 0.2])[:, None, None]
@@ -79,11 +81,12 @@ def test_noise_does_not_show_how_its_frame_was_moved():
     pictures = noisy(hooks(200, 60))
     frame = find_frame(pictures, 0.95)
     chart = Chart(SE2(), 36)
-    view = View(ImageAction(SE2()), chart, (1, 16, 16), frame, Views(noise=0.0), 0.0, 1.0)
+    poses = find_poses(frame.content(pictures), chart)
+    view = PoseView(ImageAction(SE2()), chart, (1, 16, 16), frame, Views(noise=0.0), 1.0, poses)
     paper = noisy(torch.zeros(64, 1, 16, 16), seed=8)
     moves = chart.draw(torch.rand(64, 3, generator=torch.Generator().manual_seed(9)))
-    assert view(paper, moves, picture_numbers(0, paper)).abs().max() < 1e-6
-    shown = view(pictures[:64], moves, picture_numbers(0, paper))
+    assert view(paper, moves, picture_numbers(0, paper))[1].abs().max() < 1e-6
+    shown = view(pictures[:64], moves, picture_numbers(0, paper))[1]
     assert bool((shown.abs().amax((1, 2, 3)) > 0.1).all())  # content is still seen
 
 

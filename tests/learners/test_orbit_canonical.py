@@ -1,4 +1,4 @@
-"""Canonical pictures do not show shifts and stretches, and views not how far they were moved."""
+"""Poses that can be computed: canonical pictures do not show them, and moves follow from them."""
 
 import math
 
@@ -8,18 +8,24 @@ import torch.nn.functional as F
 from benchmarks.planted.planting import plant
 
 from symmetries.actions import ImageAction
+from symmetries.groups import parse_group
 from symmetries.groups.affine import Affine2
 from symmetries.learners.orbit_posterior import OrbitPosterior
 from symmetries.learners.orbit_posterior.blurring import blur_directed
 from symmetries.learners.orbit_posterior.canonical import (
-    Canonical,
-    canonical_level,
-    reach_of_content,
+    canonical,
+    computed,
+    find_poses,
+    matrix_of,
+    moments,
+    stretches,
+    symmetric_exp,
 )
 from symmetries.learners.orbit_posterior.chart import Chart
 from symmetries.learners.orbit_posterior.config import Views
 from symmetries.learners.orbit_posterior.frames import Frame, find_frame
-from symmetries.learners.orbit_posterior.numbers import picture_numbers
+from symmetries.learners.orbit_posterior.numbers import picture_numbers, place_numbers
+from symmetries.learners.orbit_posterior.pose_views import PoseView, own_variance
 from symmetries.learners.orbit_posterior.views import View
 
 AFFINE = Affine2("rotation", "shift_x", "shift_y", "scale_x", "scale_y", "shear")
@@ -29,54 +35,137 @@ def letters(size, planted, count=24, content="letters"):
     return plant(content, size, count, planted, seed=5).images
 
 
+def look(images, group):
+    chart = Chart(parse_group(group), 72)
+    return canonical(images, chart, find_poses(letters(48, {}), chart))
+
+
 @pytest.mark.parametrize(
-    ("level", "planted"),
+    ("group", "planted"),
     [
-        ("place", {"shift_x": 0.2, "shift_y": 0.2}),
-        ("size", {"shift_x": 0.1, "shift_y": 0.1, "zoom": 0.25}),
+        ("translation", {"shift_x": 0.2, "shift_y": 0.2}),
+        ("similarity", {"shift_x": 0.1, "shift_y": 0.1, "zoom": 0.25}),
+        ("scale", {"scale_x": 0.2, "scale_y": 0.2}),
+        ("shear", {"shear": 0.35}),
     ],
 )
-def test_canonical_pictures_do_not_show_places_and_sizes(level, planted):
-    look = Canonical((1, 48, 48), 0, level)
+def test_canonical_pictures_do_not_show_what_is_computed(group, planted):
     moved, still = letters(48, planted), letters(48, {})
-    (one, first), (other, second) = look(moved), look(still)
+    one, other = look(moved, group), look(still, group)
     apart = (one - other).square().mean((1, 2, 3)) / other.var((1, 2, 3))
     before = (moved - still).square().mean((1, 2, 3)) / still.var((1, 2, 3))
-    assert float(apart.median()) < 0.05 < 0.4 < float(before.median())
-    assert float((first - second).abs().max()) > 0.1  # what was taken away is in the numbers
+    assert float(apart.median()) < 0.06 < 0.15 < float(before.median())
 
 
 def test_canonical_pictures_of_stretched_content_differ_by_a_turn_only():
-    look = Canonical((1, 48, 48), 0, "shape")
-    stretched = look(letters(48, {"scale_x": 0.25, "scale_y": 0.25, "shear": 0.2}))[0]
-    still = look(letters(48, {}))[0]
-    turns = torch.linspace(-0.6, 0.6, 61)
+    stretched = look(letters(48, {"scale_x": 0.25, "scale_y": 0.25, "shear": 0.2}), "affine")
+    still = look(letters(48, {}), "affine")
     best = torch.full((len(still),), math.inf)
-    for turn in turns:
+    for turn in torch.linspace(-0.6, 0.6, 61):
         c, s = math.cos(turn), math.sin(turn)
-        grid = F.affine_grid(
-            torch.tensor([[[c, -s, 0.0], [s, c, 0.0]]]).expand(len(still), 2, 3),
-            still.shape,
-            align_corners=False,
-        )
+        theta = torch.tensor([[[c, -s, 0.0], [s, c, 0.0]]]).expand(len(still), 2, 3)
+        grid = F.affine_grid(theta, still.shape, align_corners=False)
         gap = (F.grid_sample(still, grid, align_corners=False) - stretched).square().mean((1, 2, 3))
         best = torch.minimum(best, gap / still.var((1, 2, 3)))
     assert float(best.median()) < 0.1
 
 
 @pytest.mark.parametrize(
-    ("names", "plain", "level"),
-    [
-        (("rotation",), True, "place"),
-        (("rotation",), False, None),
-        (("rotation", "shift_x", "shift_y"), True, "place"),
-        (("rotation", "shift_x", "shift_y"), False, None),
-        (("rotation", "zoom"), True, "size"),
-        (("shear",), True, "shape"),
-    ],
+    ("group", "plain", "found"),
+    [("rotation", True, True), ("rotation", False, False), ("hue", True, False)],
 )
-def test_what_is_taken_away_is_what_is_asked_for(names, plain, level):
-    assert canonical_level(Chart(Affine2(*names), 72), plain) == level
+def test_poses_are_computed_of_planar_moves_on_a_background(group, plain, found):
+    assert computed(Chart(parse_group(group), 72), plain) == found
+
+
+def pose_view(group, images, **config):
+    chart, action = Chart(parse_group(group), 72), ImageAction(parse_group(group))
+    views = Views(**config)
+    own = own_variance(action, views, 1 / 12)
+    poses = find_poses(images, chart, own, 1 / 12)
+    frame = Frame(True, 0.0, 1.0)
+    return PoseView(action, chart, tuple(images.shape[1:]), frame, views, 1.0, poses)
+
+
+@pytest.mark.parametrize(
+    "group", ["translation", "scale", "shear", "similarity", "affine", "rotation,flip_x"]
+)
+def test_moves_take_a_picture_to_the_poses_that_were_found(group):
+    """What is asked of T_u x, told of T_u x, leads back: the moves found are u."""
+    images = letters(64, {}, 16)
+    view = pose_view(group, images)
+    chart = view.chart
+    generator = torch.Generator().manual_seed(0)
+    u = chart.draw(torch.rand(16, len(chart.coordinates), generator=generator))
+    for j, c in enumerate(chart.coordinates):
+        u[:, j] *= {"line": 0.2, "circle": 1.0, "finite": 1.0}[c.kind]
+    matrix = chart.matrix(u)
+    moved = ImageAction(Affine2(), interpolation="bicubic")(matrix, images)
+    assert torch.allclose(
+        chart.coordinates_of(matrix[:, :2, :2], matrix[:, :2, 2], u), u, atol=1e-4
+    )
+    turned = u.clone()  # what is shown of x is Q x, with the Q that brings T_u x there
+    own = view.pose(images)[1]
+    there = view.pose(moved)
+    if "rotation" in chart.names or chart.finite is not None:
+        q = _orthogonal(view, matrix, own, there[1])
+        turned[:, chart.names.index("rotation")] = torch.atan2(
+            *(q @ _flip(chart, u))[:, (1, 0), (0, 0)].unbind(-1)
+        )
+    asked = view(images, turned, picture_numbers(0, images))[0]
+    found = view.moves(asked[:, None], moved)[:, 0]
+    error = (found - u).abs()
+    for j, c in enumerate(chart.coordinates):
+        if c.kind == "circle":
+            error[:, j] = (error[:, j] + math.pi).remainder(2 * math.pi) - math.pi
+    assert float(error.abs().median()) < 0.01
+    assert float(error.abs().max()) < 0.06
+
+
+def _flip(chart, u):
+    if chart.finite is None:
+        return torch.eye(2)
+    return chart.finite.matrix(u[:, 0].long(), u.dtype)[:, :2, :2]
+
+
+def _orthogonal(view, matrix, own, there):
+    """A_y^-1 M A_x: an orthogonal matrix, as moments follow M."""
+    block = matrix[:, :2, :2]
+    if not own:
+        return block
+    a_x = symmetric_exp(*matrix_of(own))
+    a_y = symmetric_exp(*(-entry for entry in matrix_of(there)))
+    return a_y @ block @ a_x
+
+
+def test_stretches_add_up():
+    content = letters(64, {}, 16)
+    moved = ImageAction(Affine2("scale_x", "scale_y"), interpolation="bicubic")(
+        torch.diag(torch.tensor([math.exp(0.2), math.exp(-0.1), 1.0])).expand(16, 3, 3), content
+    )
+    names = ("scale_x", "scale_y")
+    before, after = (stretches(moments(x)[1], names) for x in (content, moved))
+    assert float((after["scale_x"] - before["scale_x"] - 0.2).abs().median()) < 0.015
+    assert float((after["scale_y"] - before["scale_y"] + 0.1).abs().median()) < 0.015
+
+
+def test_coarse_pictures_hide_how_large_content_was():
+    """Sizes of one content cannot be predicted from what sizes are read from."""
+    images = letters(32, {"zoom": 0.3}, 800, "hearts")
+    view = pose_view("zoom", images)
+    rows = torch.arange(len(images))
+    asked, shown = view(images, view.chart.identity(len(images)), place_numbers(1, rows))[:2]
+    size, x = asked[:, 0] - asked[:, 0].mean(), shown.flatten(1) - shown.flatten(1).mean(0)
+
+    def told(x, size):
+        half = len(x) // 2
+        gram = x[:half].T @ x[:half]
+        ridge = 0.03 * gram.diagonal().mean() * torch.eye(len(gram))
+        guess = x[half:] @ torch.linalg.solve(gram + ridge, x[:half].T @ size[:half])
+        return float(1 - (guess - size[half:]).square().mean() / size[half:].var())
+
+    assert told(x, size) < 0.1
+    assert told((images - images.mean(0)).flatten(1), size) > 0.9
 
 
 def test_directed_blur_has_the_covariance_that_is_missing():
@@ -100,7 +189,7 @@ def test_views_are_as_sharp_whatever_the_stretch(stretch):
     view = View(action, chart, (1, 33, 33), Frame(True, 0.0, 0.6), config, 0.0, 1.0)
 
     def shape(u):
-        shown = view(x, u, picture_numbers(0, x))[0, 0]
+        shown = view(x, u, picture_numbers(0, x))[1][0, 0]
         weight = shown / shown.sum()
         side = shown.shape[-1]
         place = torch.arange(side) - (side - 1) / 2
@@ -113,16 +202,6 @@ def test_views_are_as_sharp_whatever_the_stretch(stretch):
     for name, value in stretch.items():
         u[:, chart.names.index(name)] = value
     assert shape(u).tolist() == pytest.approx(still.tolist(), abs=0.15)
-
-
-def test_moves_reach_as_far_as_like_contents_differ_and_not_much_further():
-    chart = Chart(Affine2("zoom", "shift_x", "shift_y"), 72)
-    planted = {"zoom": 0.15, "shift_x": 0.15, "shift_y": 0.15}
-    first, most = reach_of_content(letters(28, planted, 400, "hearts"), chart)
-    for name in ("shift_x", "shift_y"):
-        assert 0.28 < first[name] <= most[name] < 0.45
-    assert 0.2 <= first["zoom"] <= most["zoom"]
-    assert 0.4 < most["zoom"] < 0.8  # planted and natural: 0.5
 
 
 def test_noisy_paper_is_a_background_and_a_texture_is_none():
@@ -142,4 +221,4 @@ def test_a_fit_keeps_the_reach_that_was_asked_for():
     model.config = config.replace(training=config.training.replace(steps=2, rounds=1))
     model.fit(letters(16, {"shift_x": 0.1, "shift_y": 0.1}, 80), device="cpu", progress=False)
     assert model.chart.reach["shift_x"] == 0.6
-    assert 0.2 <= model.chart.reach["shift_y"] < 0.45
+    assert 0.1 <= model.chart.reach["shift_y"] < 0.45

@@ -116,4 +116,5 @@ class Loss(torch.nn.Module):
 
     def forward(self, x, u, numbers):
         network = self.model.fits[0].train()
-        return -network(self.model.view(x, u, numbers), u, numbers).mean()
+        asked, *shown = self.model.view(x, u, numbers)
+        return -network(asked, shown, numbers).mean()

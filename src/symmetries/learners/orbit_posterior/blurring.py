@@ -6,11 +6,22 @@ import torch
 from torch import Tensor
 
 
-def blur(images: Tensor, sigma: Tensor) -> Tensor:
-    """Gaussian blur of pictures (N, C, H, W) by sigma in pixels: (N,), or one for all, (1,)."""
+def blur(images: Tensor, sigma: Tensor, zero_around: bool = False) -> Tensor:
+    """Gaussian blur of pictures (N, C, H, W) by sigma in pixels.
+
+    Args:
+        images: (N, C, H, W).
+        sigma: (N,), or one for all, (1,); (N, 2) along x and along y.
+        zero_around: whether pictures are zero beyond their frame, else nothing is known there.
+    """
     height, width = images.shape[-2:]
-    rows = _taps(sigma.to(images.dtype), height)
-    columns = rows if width == height else _taps(sigma.to(images.dtype), width)
+    along = sigma.to(images.dtype)
+    if along.ndim == 2:
+        columns = _taps(along[:, 0], width, zero_around)
+        rows = _taps(along[:, 1], height, zero_around)
+    else:
+        rows = _taps(along, height, zero_around)
+        columns = rows if width == height else _taps(along, width, zero_around)
     return rows @ images @ columns.transpose(-1, -2)
 
 
@@ -43,9 +54,14 @@ def blur_directed(
     return found.to(images.dtype)
 
 
-def _taps(sigma: Tensor, size: int) -> Tensor:
-    """Matrices (N, 1, size, size) whose rows are normalised Gaussians around the diagonal."""
+def _taps(sigma: Tensor, size: int, zero_around: bool) -> Tensor:
+    """Matrices (N, 1, size, size) whose rows are Gaussians around the diagonal.
+
+    They are normalised within the frame, or with what lies beyond it.
+    """
     place = torch.arange(size, device=sigma.device)
     profile = torch.exp(-0.5 * (place / sigma.clamp_min(0.05)[:, None]).square())
     taps = profile[:, (place[:, None] - place[None]).abs()]
-    return (taps / taps.sum(-1, keepdim=True))[:, None]
+    whole = profile[:, :1] + 2 * profile[:, 1:].sum(-1, keepdim=True)
+    total = whole[:, None] if zero_around else taps.sum(-1, keepdim=True)
+    return (taps / total)[:, None]

@@ -220,8 +220,8 @@ def calibration_error(
             x = images[start : start + CHUNK].to(model.device)
             numbers = picture_numbers(mix(seed, 7), x)
             u = model.chart.draw(numbers.rand(len(x), len(model.chart.coordinates)))
-            context = network.read(model.view(x, u, numbers))
-            levels.append(network.head.levels(u, context).cpu())
+            asked, *shown = model.view(x, u, numbers)
+            levels.append(network.head.levels(asked, network.read(shown)).cpu())
     ordered = torch.cat(levels).sort(0).values
     even = (torch.arange(len(ordered)) + 0.5) / len(ordered)
     gaps = (ordered - even[:, None]).abs().amax(0)

@@ -1,213 +1,218 @@
-r"""Content brought to the middle, to one size and one shape: what is left tells how it is turned.
+r"""Poses that can be computed: the place, size and shape of content on a plain background.
 
-On a plain background the place, the size and the stretch of a picture's content can be computed:
-its centre of mass c and second moments C. Seen through the map p -> c + C^1/2 p, content that was
-shifted and stretched in any way looks the same but for a turn, so that the network reads turns as
-easily beside other moves as alone. What was taken away is given as numbers, so that nothing is
-lost.
+The centre of mass c and the second moments C of a picture follow every affine map, c to M c + t and
+C to M C M^T. So along shifts and stretches a picture tells its own pose (c, L), with L = log(C) / 2
+or the part of it that the group changes, and seen through the map p -> c + exp(L) p all pictures of
+an orbit are the same but for a turn. What is left to learn is the turn, and how poses of the data
+are distributed given the content.
 """
 
-import math
-from typing import Literal
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from symmetries.learners.orbit_posterior.chart import SHIFTS, STRETCHES, WIDEST, Chart
-from symmetries.learners.orbit_posterior.views import View
+from symmetries.learners.orbit_posterior.chart import SHIFTS, STRETCHES, Chart
 from symmetries.ops.warp import warp
 
-Level = Literal["place", "size", "shape"]
-FAINT = 0.2  # of a picture's largest value: what is fainter does not count as content
-EXTENT = 2.5  # half-sides of the result, in standard deviations of the content
-SHARE = 0.99  # of the pictures that decide how far moves must go
-LOOKED_AT, NEAREST = 1024, 16  # pictures, and neighbours of each
-ANGLES, CIRCLES, HARMONICS = 32, 4, 5  # of a picture's Fourier series around its middle
-BEYOND = 1.1  # times that
-LEAST_REACH = 0.2
-RANGE = 1.5  # of the numbers
-OCTAVES = 5
-MIDDLE = 2.0  # minus a usual logarithm of the content's standard deviation in half-views
+EXTENT = 2.5  # half-sides of the canonical picture, in standard deviations of its content
+SHARE = 0.99  # of the pictures, whose poses are within the range
+ROOM = 1.6  # times the range: known moves are planted on top of what the data have
+LEAST = 0.1  # of a range
+SHARPEST = 0.95  # of the pictures, which are blurred to the sharpness of the coarsest
+SMALLEST = 1e-5  # second moments, of content that is a point
 
 
-def canonical_level(chart: Chart, plain: bool) -> Level | None:
-    """How far pictures are brought to a canonical pose; None where they are left alone.
-
-    Turns alone are learned from half as many steps if content is brought to the middle first.
-    """
-    names = set(chart.names)
-    if not plain or chart.planar is None:
-        return None
-    if names & {"scale_x", "scale_y", "shear"}:
-        return "shape"
-    return "size" if "zoom" in names else "place"
-
-
-class Canonical(nn.Module):
-    """Views (N, C, H, W) as pictures (N, C, h, w) in a canonical place, and numbers (N, F).
+@dataclass(frozen=True)
+class Poses:
+    """How the poses of the data are spread.
 
     Args:
-        shape: (C, H, W) of the views.
-        pad: pixels of them on each side that are beyond the frame; the result has none.
-        level: what is taken away: the place, the size too, or the shape too.
-
-    Example:
-        >>> views = torch.zeros(1, 1, 24, 24)
-        >>> views[:, :, 4:9, 12:16] = 1
-        >>> pictures, numbers = Canonical((1, 24, 24), 4, "place")(views)
-        >>> pictures.shape, bool(pictures[0, 0, 6:10, 6:10].all())
-        (torch.Size([1, 1, 16, 16]), True)
+        middle: by name of the stretch or the shift, the median of the data.
+        reach: by name, how far from there a density of poses goes.
+        extent: half-images from the middle of the canonical picture to its edge.
+        blur: variance, in its pixels, that every canonical picture is blurred to.
+        pixel: variance, in pixels of the data, that is taken from second moments.
     """
 
-    def __init__(self, shape: tuple[int, int, int], pad: int, level: Level) -> None:
-        super().__init__()
-        channels, height, width = shape
-        self.level, self.pad = level, pad
-        self.shape = (channels, height - 2 * pad, width - 2 * pad)
-        side = max(height, width)
-        self.share = max(self.shape[1:]) / side  # of the view's half-side that the result has
-        x = (torch.arange(width) * 2.0 + 1 - width) / side
-        y = -(torch.arange(height) * 2.0 + 1 - height) / side
-        places = torch.stack((x.expand(height, width), y[:, None].expand(height, width)))
-        self.register_buffer("places", places.reshape(2, -1), persistent=False)
-        self.places: Tensor
-
-    @property
-    def features(self) -> int:
-        """How many numbers there are."""
-        return {"place": 2, "size": 3, "shape": 5}[self.level] * (1 + 2 * OCTAVES)
-
-    def moments(self, views: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Centre (N, 2) and second moments xx, yy, xy (N,) of the content, in half-views."""
-        strength = views.float().abs().amax(1).flatten(1)
-        strength = (strength - FAINT * strength.amax(1, keepdim=True)).clamp_min(0).square()
-        weight = strength / strength.sum(1, keepdim=True).clamp_min(1e-9)
-        places = self.places.float()
-        centre = weight @ places.T
-        away = places - centre[..., None]
-        pairs = ((0, 0), (1, 1), (0, 1))
-        return centre, [(weight * away[:, i] * away[:, j]).sum(1) for i, j in pairs]
-
-    def forward(self, views: Tensor) -> tuple[Tensor, Tensor]:
-        """Pictures and numbers."""
-        centre, (xx, yy, xy) = self.moments(views)
-        numbers = [*(centre / self.share).unbind(-1)]
-        if self.level == "place":
-            root = self.share * torch.eye(2, device=views.device).expand(len(views), 2, 2)
-        else:
-            if self.level == "size":
-                xx, yy, xy = (xx + yy) / 2, (xx + yy) / 2, torch.zeros_like(xy)
-            root, logs = _root_and_logarithm(xx.clamp_min(1e-5), yy.clamp_min(1e-5), xy)
-            root = EXTENT * root
-            numbers += logs[: 1 if self.level == "size" else 3]
-        # The warp's result is as large as the view; its middle is kept.
-        theta = torch.cat((root / self.share, centre[..., None]), -1)
-        pictures = warp(views, theta.to(views.dtype))
-        height, width = self.shape[1:]
-        kept = pictures[..., self.pad : self.pad + height, self.pad : self.pad + width]
-        return kept.contiguous(), octaves(torch.stack(numbers, -1))
-
-    @property
-    def turning(self) -> tuple[int, int] | None:
-        """Places, counted from the end of the numbers, of the slope and the slant of the shape."""
-        each = 1 + 2 * OCTAVES
-        return (-2 * each, -each) if self.level == "shape" else None
+    middle: Mapping[str, float]
+    reach: Mapping[str, float]
+    extent: float = 1.0
+    blur: float = 0.0
+    pixel: float = 0.0
 
 
-def octaves(values: Tensor) -> Tensor:
-    """Values (N, K) and waves of them, (N, K (1 + 2 OCTAVES)): what a network reads finely."""
-    scale = math.pi / RANGE * 2.0 ** torch.arange(OCTAVES, device=values.device)
-    angle = values[..., None] * scale.to(values.dtype)
-    found = torch.cat((values[..., None], torch.cos(angle), torch.sin(angle)), -1)
-    return found.flatten(1)
+def computed(chart: Chart, plain: bool) -> bool:
+    """Whether shifts and stretches of pictures can be computed: planar ones, on a background."""
+    return plain and chart.planar is not None
 
 
-def _root_and_logarithm(xx: Tensor, yy: Tensor, xy: Tensor) -> tuple[Tensor, list[Tensor]]:
-    """C^1/2 (N, 2, 2), and the mean, difference and slant of its logarithm, from C's entries."""
+def moments(content: Tensor, pixel: float = 0.0) -> tuple[Tensor, Tensor]:
+    """Centre (N, 2) and second moments xx, yy, xy (N, 3) of contents (N, C, H, W), in half-images.
+
+    Args:
+        content: pictures less their plain background.
+        pixel: variance, in pixels, by which pixels blurred them; it does not grow with content.
+
+    Example:
+        >>> picture = torch.zeros(1, 1, 4, 4)
+        >>> picture[0, 0, 0, 3] = 1
+        >>> [round(value, 2) for value in moments(picture)[0][0].tolist()]
+        [0.75, 0.75]
+    """
+    height, width = content.shape[-2:]
+    side = max(height, width)
+    x = (torch.arange(width, device=content.device) * 2.0 + 1 - width) / side
+    y = -(torch.arange(height, device=content.device) * 2.0 + 1 - height) / side
+    strength = content.float().abs().amax(1)
+    weight = strength / strength.sum((1, 2), keepdim=True).clamp_min(1e-9)
+    columns, rows = weight.sum(1), weight.sum(2)
+    centre = torch.stack(((columns * x).sum(1), (rows * y).sum(1)), -1)
+    dx, dy = x - centre[:, :1], y - centre[:, 1:]
+    xx, yy = (columns * dx.square()).sum(1), (rows * dy.square()).sum(1)
+    xy = torch.einsum("nhw,nh,nw->n", weight, dy, dx)
+    xx, yy = (value - pixel * (2 / side) ** 2 for value in (xx, yy))
+    return centre, torch.stack((xx.clamp_min(SMALLEST), yy.clamp_min(SMALLEST), xy), -1)
+
+
+def stretches(second: Tensor, names: Collection[str]) -> dict[str, Tensor]:
+    """Coordinates (N,) of L, by name, of the stretches that a group has.
+
+    They add up under those stretches: if M = exp(S) they grow by the coordinates of S.
+
+    Args:
+        second: (N, 3) as of :func:`moments`.
+        names: of the coordinates of the group.
+    """
+    xx, yy, xy = second.unbind(-1)
+    wanted = [name for name in STRETCHES if name in names]
+    if not wanted:
+        return {}
+    if "rotation" in names and wanted != ["zoom"]:
+        level, half, slant = _half_logarithm(xx, yy, xy)
+        return {"scale_x": level + half, "scale_y": level - half, "shear": slant}
+    if wanted == ["zoom"]:
+        return {"zoom": ((xx + yy) / 2).log() / 2}
+    if "shear" not in wanted:
+        every = {"scale_x": xx.log() / 2, "scale_y": yy.log() / 2}
+        return {name: every[name] for name in wanted}
+    rising, falling = (((xx + yy) / 2 + s * xy).clamp_min(SMALLEST).log() / 2 for s in (1, -1))
+    every = {"zoom": (rising + falling) / 2, "shear": (rising - falling) / 2}
+    return {name: every[name] for name in wanted}
+
+
+def _half_logarithm(xx: Tensor, yy: Tensor, xy: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean, half difference and off-diagonal (N,) of log(C) / 2, from C's entries."""
     mean, half = (xx + yy) / 2, (xx - yy) / 2
-    xy = xy * (0.98 * (xx * yy).sqrt() / xy.abs().clamp_min(1e-9)).clamp(max=1)
-    determinant = (xx * yy - xy.square()).clamp_min(1e-12).sqrt()
-    scale = (2 * mean + 2 * determinant).sqrt()
-    rows = (xx + determinant, xy, xy, yy + determinant)
-    root = torch.stack([entry / scale for entry in rows], -1).unflatten(-1, (2, 2))
-    spread = (half.square() + xy.square()).sqrt().clamp_min(1e-6)
-    high, low = torch.log(mean + spread), torch.log((mean - spread).clamp_min(1e-8))
+    spread = (half.square() + xy.square()).sqrt().clamp_min(1e-7)
+    high = (mean + spread).log()
+    low = torch.maximum(mean - spread, 1e-3 * mean).log()
     slope = (high - low) / (4 * spread)
-    return root, [(high + low) / 4 + MIDDLE, slope * half, slope * xy]
+    return (high + low) / 4, slope * half, slope * xy
+
+
+def matrix_of(numbers: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    """Entries xx, yy, xy (N,) of L from its coordinates by name."""
+    zero = torch.zeros_like(next(iter(numbers.values())))
+    zoom = numbers.get("zoom", zero)
+    xx, yy = (zoom + numbers.get(name, zero) for name in ("scale_x", "scale_y"))
+    return xx, yy, numbers.get("shear", zero)
+
+
+def eigen(xx: Tensor, yy: Tensor, xy: Tensor) -> tuple[Tensor, Tensor]:
+    """Angle (N,) of the first eigenvector of a symmetric matrix, and both eigenvalues (N, 2)."""
+    mean, half = (xx + yy) / 2, (xx - yy) / 2
+    spread = torch.hypot(half, xy)
+    angle = torch.atan2(xy, half + 1e-12) / 2  # of a multiple of one it is zero
+    return angle, torch.stack((mean + spread, mean - spread), -1)
 
 
 @torch.no_grad()
-def reach_of_content(content: Tensor, chart: Chart) -> tuple[dict[str, float], dict[str, float]]:
-    """How far moves may have to go at first, and at most, from how the content differs.
-
-    A move from one picture of the data to another one of the same content is as large as the
-    difference of their moments, so that none is larger than the range of the moments. At first
-    those of like contents count: contents are alike if their canonical pictures are, in whatever
-    turn, by the strengths of their Fourier series around the middle.
+def find_poses(content: Tensor, chart: Chart, own: float = 0.0, pixel: float = 0.0) -> Poses:
+    """How poses of contents (N, C, H, W) are spread, as a group changes them.
 
     Args:
-        content: (N, C, H, W), pictures less their plain background.
+        content: pictures less their plain background.
         chart: of the group.
-
-    Returns:
-        Both by the name of the coordinate.
+        own: variance of the blur, in pixels, that every picture has.
+        pixel: of that, what pixels made.
     """
-    x = content[:LOOKED_AT]
-    channels, height, width = x.shape[1:]
-    look = Canonical((channels, height, width), 0, "shape").to(x.device)
-    centre, (xx, yy, xy) = look.moments(x)
-    _, (level, half, slant) = _root_and_logarithm(xx.clamp_min(1e-5), yy.clamp_min(1e-5), xy)
-    near = _neighbours(_around_the_middle(look(x)[0]))
-    values = dict(zip(STRETCHES, (level, level + half, level - half, slant), strict=True))
-    first = {name: _apart(value, near) for name, value in values.items()}
-    most = {name: _range(value) for name, value in values.items()}
-    shifts = [_range(c) for c in centre.unbind(-1)]
-    if "rotation" in chart.names:  # content takes its place and its shape along
-        shifts = [2 * float(centre.norm(dim=1).quantile(SHARE))] * 2
-        for found in (first, most):
-            found |= dict.fromkeys(STRETCHES[1:], max(found.values()))
-    for found in (first, most):
-        found |= dict(zip(SHIFTS, shifts, strict=True))
-    lines = [c.name for c in chart.coordinates if c.kind == "line" and c.name in most]
-    both = [
-        {n: min(max(BEYOND * found[n], LEAST_REACH), WIDEST[n]) for n in lines}
-        for found in (first, most)
-    ]
-    return {n: min(both[0][n], both[1][n]) for n in lines}, both[1]
+    centre, second = moments(content, pixel)
+    numbers = stretches(second, chart.names)
+    middle, reach = {}, {}
+    if "scale_x" in numbers and "rotation" in chart.names:  # the shape turns with the content
+        level = (numbers["scale_x"] + numbers["scale_y"]) / 2
+        spread = torch.hypot((numbers["scale_x"] - numbers["scale_y"]) / 2, numbers["shear"])
+        far = _range(level)[1] + float(spread.quantile(SHARE))
+        middle = dict.fromkeys(("scale_x", "scale_y"), float(level.median())) | {"shear": 0.0}
+        reach = dict.fromkeys(numbers, far)
+    else:
+        for name, value in numbers.items():
+            middle[name], reach[name] = _range(value)
+    for name, value in zip(SHIFTS, centre.unbind(-1), strict=True):
+        if name in chart.names:
+            middle[name], reach[name] = _range(value)
+    reach = {name: max(ROOM * far, LEAST) for name, far in reach.items()}
+    away = {name: value - middle[name] for name, value in numbers.items()}
+    size = ((second[:, 0] + second[:, 1]) / 2).sqrt()
+    stretched = torch.zeros(len(content), 2, device=content.device)
+    if away:
+        entries = matrix_of(away)
+        stretched = eigen(*entries)[1]
+        size = size * torch.exp(-(entries[0] + entries[1]) / 2)
+    short = min(content.shape[-2:]) / max(content.shape[-2:])
+    extent = min(1.0, EXTENT * float(size.quantile(0.95)) / short)
+    smallest = float(torch.exp(-2 * stretched.amin(-1)).quantile(SHARPEST))
+    return Poses(middle, reach, extent, own * smallest / extent**2 if away else 0.0, pixel)
 
 
-def _around_the_middle(pictures: Tensor) -> Tensor:
-    """Strengths (N, F) of the Fourier series along circles around the middle."""
-    angle = torch.arange(ANGLES, device=pictures.device) * (2 * math.pi / ANGLES)
-    radius = (torch.arange(CIRCLES, device=pictures.device) + 0.5) / CIRCLES
-    circle = torch.stack((torch.cos(angle), torch.sin(angle)), -1)
-    grid = (radius[:, None, None] * circle).expand(len(pictures), -1, -1, -1)
-    values = F.grid_sample(pictures, grid.to(pictures.dtype), align_corners=False)
-    found: Tensor = torch.fft.rfft(values, dim=-1).abs()[..., :HARMONICS].flatten(1)
+def _range(values: Tensor) -> tuple[float, float]:
+    """Median of values (N,), and how far from it nearly all of them lie."""
+    middle = values.median()
+    return float(middle), float((values - middle).abs().quantile(SHARE))
+
+
+def canonical(content: Tensor, chart: Chart, poses: Poses) -> Tensor:
+    """Contents (N, C, H, W) in the middle pose of the data: one resampling."""
+    centre, second = moments(content, poses.pixel)
+    numbers = stretches(second, chart.names)
+    xx, yy, xy = (torch.zeros_like(second[:, 0]) for _ in range(3))
+    if numbers:
+        away = {name: value - poses.middle[name] for name, value in numbers.items()}
+        xx, yy, xy = matrix_of(away)
+    angle, logs = eigen(xx, yy, xy)
+    turn = turns(angle)
+    root = turn @ torch.diag_embed(poses.extent * torch.exp(logs)) @ turn.mT
+    return warp(content, torch.cat((root, centre[..., None]), -1).to(content.dtype))
+
+
+def turns(angle: Tensor) -> Tensor:
+    """Matrices (N, 2, 2) of turns by angles (N,)."""
+    c, s = torch.cos(angle), torch.sin(angle)
+    found: Tensor = torch.stack((c, -s, s, c), -1).unflatten(-1, (2, 2))
     return found
 
 
-def _neighbours(features: Tensor) -> Tensor:
-    """The nearest others (N, K) of each row."""
-    distance = torch.cdist(features, features)
-    distance.fill_diagonal_(math.inf)
-    found: Tensor = distance.topk(min(NEAREST, len(features) - 1), largest=False).indices
+def symmetric_exp(xx: Tensor, yy: Tensor, xy: Tensor) -> Tensor:
+    """Matrices (..., 2, 2) exp(L) of symmetric L with these entries (...)."""
+    mean, half = (xx + yy) / 2, (xx - yy) / 2
+    spread = (half.square() + xy.square()).sqrt().clamp_min(1e-9)
+    up, across = torch.cosh(spread), torch.sinh(spread) / spread
+    rows = (up + across * half, across * xy, across * xy, up - across * half)
+    found: Tensor = (torch.stack(rows, -1) * mean.exp()[..., None]).unflatten(-1, (2, 2))
     return found
 
 
-def _apart(values: Tensor, near: Tensor) -> float:
-    """How much values (N,) differ between neighbours, but for very few."""
-    return float((values[near] - values[:, None]).abs().flatten().quantile(SHARE))
-
-
-def _range(values: Tensor) -> float:
-    """Between the ends that hold nearly all values (N,)."""
-    low, high = values.quantile(torch.tensor([1 - SHARE, SHARE], device=values.device))
-    return float(high - low)
-
-
-def canonical_view(view: View) -> Canonical | None:
-    """What brings pictures of a view to a canonical pose; None where they are left alone."""
-    level = canonical_level(view.chart, view.frame.plain)
-    return None if level is None else Canonical(view.shape, view.pad, level)
+def turned(numbers: Mapping[str, Tensor], turn: Tensor) -> dict[str, Tensor]:
+    """Coordinates of Q L Q^T, by name, for orthogonal Q (..., 2, 2): those of the same names."""
+    if not set(numbers) & {"scale_x", "scale_y", "shear"}:
+        return dict(numbers)
+    xx, yy, xy = matrix_of(numbers)
+    a, b, c, d = (turn[..., i, j] for i in (0, 1) for j in (0, 1))
+    first = a * a * xx + 2 * a * b * xy + b * b * yy
+    second = c * c * xx + 2 * c * d * xy + d * d * yy
+    slant = a * c * xx + (a * d + b * c) * xy + b * d * yy
+    zoom = numbers.get("zoom", torch.zeros_like(first))
+    every = {"zoom": zoom, "scale_x": first - zoom, "scale_y": second - zoom, "shear": slant}
+    return {name: every[name] for name in numbers}

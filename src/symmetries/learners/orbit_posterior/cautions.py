@@ -13,9 +13,6 @@ FEW_TOLD = 0.03
 POOR_RECOVERY = 0.2
 UNSETTLED = 0.1  # nats
 MOST_OUTER = 0.01
-SIZES = ("zoom", "scale_x", "scale_y", "shear")
-RESOLUTION = 1.0  # pixels to which the size of a content is read
-MOST_RESOLVED = 0.13  # of a width, that may be due to the resolution and is not worth a word
 
 
 def about_width(part: "ParameterSummary", width: float, planted: list[Planted]) -> list[str]:
@@ -35,25 +32,6 @@ def about_width(part: "ParameterSummary", width: float, planted: list[Planted]) 
     if part.verdict == "cannot be told":
         found.append(f"{part.name}: no verdict: {part.reason}")
     return found
-
-
-def about_resolution(part: "ParameterSummary", width: float, extent: float) -> list[str]:
-    """Whether pixels are too coarse for a width of sizes: errors add to it by their squares.
-
-    Args:
-        part: what was found.
-        width: in logarithms of factors.
-        extent: of the contents, in pixels.
-    """
-    if part.name not in SIZES or part.verdict != "partial":
-        return []
-    left = math.sqrt(max(0.0, 1 - (RESOLUTION / (extent * width)) ** 2))
-    if 1 - left <= MOST_RESOLVED:
-        return []
-    return [
-        f"{part.name}: contents of {extent:.0f} pixels show their size to about a pixel, and up to "
-        f"{100 * (1 - left):.0f} % of the width may be due to that; give larger pictures"
-    ]
 
 
 def about_training(model: "OrbitPosterior", certain: bool) -> list[str]:

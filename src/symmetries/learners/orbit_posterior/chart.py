@@ -185,6 +185,30 @@ class Chart:
                 columns[name] = -u[..., self._place[name]]
         return torch.stack([columns[name] for name in self.names], -1)
 
+    def coordinates_of(self, block: Tensor, shift: Tensor, others: Tensor) -> Tensor:
+        """Coordinates (..., D) of planar motions: the inverse of :meth:`matrix`.
+
+        Args:
+            block: (..., 2, 2).
+            shift: (..., 2).
+            others: (..., D), of which the index of a finite group and colours are taken.
+        """
+        columns = {name: others[..., j] for name, j in self._place.items()}
+        if self.finite is not None:
+            index = others[..., 0].long()
+            block = block @ self.finite.matrix(index, block.dtype)[..., :2, :2]
+        columns |= self._polar(block)
+        columns["shift_x"], columns["shift_y"] = shift.unbind(-1)
+        return torch.stack([columns[name] for name in self.names], -1)
+
+    def _polar(self, block: Tensor) -> dict[str, Tensor]:
+        """The turn of a block (..., 2, 2), and its stretch before that."""
+        angle = torch.atan2(
+            block[..., 1, 0] - block[..., 0, 1], block[..., 0, 0] + block[..., 1, 1]
+        )
+        turned = "rotation" in self._place
+        return {"rotation": angle, **_stretches(block, angle, turned)}
+
     @property
     def weighted(self) -> bool:
         """Whether the Haar measure is not uniform in these coordinates: for the whole of GL(2)."""
@@ -213,10 +237,7 @@ class Chart:
             columns[self.names[0]] = u[..., 0]  # a flip is its own inverse
             flip = self.finite.matrix(u[..., 0].long(), u.dtype)[..., :2, :2]
             block = block @ flip
-        columns["rotation"] = torch.atan2(
-            block[..., 1, 0] - block[..., 0, 1], block[..., 0, 0] + block[..., 1, 1]
-        )
-        columns |= _stretches(block, columns["rotation"], "rotation" in self._place)
+        columns |= self._polar(block)
         columns["shift_x"], columns["shift_y"] = shift.unbind(-1)
         return columns
 

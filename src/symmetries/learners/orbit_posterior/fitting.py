@@ -14,7 +14,8 @@ from symmetries.learners.orbit_posterior.calibrating import read_sets
 from symmetries.learners.orbit_posterior.chart import widened
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
 from symmetries.learners.orbit_posterior.numbers import place_numbers
-from symmetries.learners.orbit_posterior.reading import outer_mass
+from symmetries.learners.orbit_posterior.pose_views import PoseView
+from symmetries.learners.orbit_posterior.reading import far_moves, outer_mass
 from symmetries.learners.orbit_posterior.rounds import (
     LOOKED_AT,
     Run,
@@ -100,8 +101,11 @@ def fit_folds(model: "OrbitPosterior", images: Tensor, run: Run) -> History:
         for fit in fits[:-1]:
             model.gains[fit.fold], model.rises[fit.fold] = -fit.best, fit.rise
         model.drifts = _mean_drifts(model, [fit.drift for fit in fits[:-1]])
-        outer = outer_mass(model, model.fits[0], images[folds == 0][:LOOKED_AT])
-        model.outer = {n: v for n, v in outer.items() if model.chart.reach[n] < model.most(n)}
+        unseen = images[folds == 0][:LOOKED_AT]
+        if isinstance(model.view, PoseView):
+            model.set_reach(far_moves(model, model.fits[0], unseen))
+        else:
+            model.outer = outer_mass(model, model.fits[0], unseen)
     return history
 
 
@@ -137,15 +141,16 @@ def _find_reach(
     """The first fit after its first round, with a pi that reaches as far as the data need.
 
     Where pi turns out to be too narrow for unseen pictures, the model is built again with a wider
-    one, unless their content shows that it is wide enough. The history has the rounds that were in
-    vain.
+    one. The history has the rounds that were in
+    vain. Where poses are computed, their range is known.
     """
     history = History()
     rest, unseen = images[folds != 0], images[folds == 0][:LOOKED_AT]
+    computed = isinstance(model.view, PoseView)
     for attempt in range(MOST_TRIES):
         fit = Fit(model, model.fits[0], 0, rest, run, f"fold0-try{attempt}")
         fit.round()
-        if attempt < MOST_TRIES - 1 and _wider(model, unseen):
+        if not computed and attempt < MOST_TRIES - 1 and _wider(model, unseen):
             if not fit.settled:
                 fit.round()  # a network that has learned little takes far moves for likely
             wider = _wider(model, unseen)
@@ -234,15 +239,13 @@ class Fit:
     @torch.no_grad()
     def _learn_whitening(self) -> None:
         """Show the network what its views look like, before it learns from them."""
-        if self.network.whitening is None:  # a backbone from elsewhere gets views as they are
-            return
         model, device = self.model, device_of(self.run)
         rows = torch.arange(VIEWED)
         x = self.split[0][rows % len(self.split[0])].to(device)
         numbers = place_numbers(mix(model.seed, 14, self.fold), rows.to(device))
         u = model.chart.draw(numbers.rand(VIEWED, len(model.chart.coordinates)))
         views = model.view.to(device)(x, u, numbers)
-        self.network.whitening.learn(self.network.to(device).shown(views)[0])
+        self.network.to(device).learn_whitening(views[1:])
 
     @property
     def most_rounds(self) -> int:
@@ -278,7 +281,7 @@ def _wider(model: "OrbitPosterior", images: Tensor) -> dict[str, float]:
     outer = outer_mass(model, model.fits[0], images)
     for coordinate in model.chart.coordinates:
         if coordinate.kind == "line" and outer[coordinate.name] > OUTER:
-            reach = min(widened(coordinate, WIDER), model.most(coordinate.name))
+            reach = widened(coordinate, WIDER)
             if reach > coordinate.reach * 1.01:
                 wider[coordinate.name] = reach
     return {} if model.would_be_too_small(model.chart.wider(wider)) else wider

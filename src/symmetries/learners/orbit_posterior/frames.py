@@ -40,19 +40,7 @@ class Frame:
         Noise would end at the frame's edge, and tell the network how the frame was moved.
         """
         away = images - self.fill
-        return away - away.clamp(-self.faint, self.faint) if self.faint else away
-
-    def extent(self, images: Tensor) -> float:
-        """Median size of the contents, in pixels: the mean side of the box around each.
-
-        It is infinite where the background is not plain.
-        """
-        if not self.plain:
-            return math.inf
-        content = self.content(images).abs().amax(1)
-        inked = content > CONTENT * content.amax((1, 2), keepdim=True)
-        rows, columns = inked.any(2).sum(1), inked.any(1).sum(1)
-        return float(((rows + columns) / 2).median())
+        return away * (away.abs() > self.faint).to(away.dtype)
 
 
 @torch.no_grad()

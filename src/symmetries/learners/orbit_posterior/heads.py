@@ -15,13 +15,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries.learners.orbit_posterior.canonical import OCTAVES, octaves
 from symmetries.learners.orbit_posterior.chart import Coordinate
 from symmetries.learners.orbit_posterior.numbers import Numbers
 
 WAVES = 6
-Known = dict[int, Tensor]  # features of coordinates by their number, and of the shape turned back
-TURNED = -1
+Known = dict[int, Tensor]  # features of coordinates by their number
 
 
 class Histograms(nn.Module):
@@ -32,8 +30,7 @@ class Histograms(nn.Module):
         features: number of features.
         hidden: units of each density's hidden layer.
         dropout: after it, while training.
-        turning: where the features have the slope and the slant of the content's shape (see
-            :class:`Canonical`), which turn with it; later densities are given both turned back.
+        seen: how many features each density sees: lines the last ones, others the first; all.
 
     Example:
         >>> from symmetries.groups.affine import Affine2
@@ -49,25 +46,22 @@ class Histograms(nn.Module):
         features: int,
         hidden: int = 256,
         dropout: float = 0.0,
-        turning: tuple[int, int] | None = None,
+        seen: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
         self.coordinates = tuple(coordinates)
         self.dropout = dropout
-        names = [coordinate.name for coordinate in self.coordinates]
-        self.rotation = names.index("rotation") if turning and "rotation" in names else None
-        self.turning = turning
         self.parts = nn.ModuleList()
-        inputs = features
-        for coordinate in self.coordinates:
+        self.seen = tuple(seen or [features] * len(self.coordinates))
+        known = 0
+        for coordinate, own in zip(self.coordinates, self.seen, strict=True):
             last = nn.Linear(hidden, coordinate.size)
             nn.init.zeros_(last.weight)
             nn.init.zeros_(last.bias)
-            layers = (nn.Linear(inputs, hidden), nn.GELU(), nn.LayerNorm(hidden))
+            layers = (nn.Linear(own + known, hidden), nn.GELU(), nn.LayerNorm(hidden))
             # Nothing stands where stored weights have counted a layer of dropout.
             self.parts.append(nn.Sequential(*layers, nn.Identity(), last))
-            inputs += coordinate.size if coordinate.kind == "finite" else 2 * WAVES
-            inputs += 2 * (1 + 2 * OCTAVES) if coordinate.name == "rotation" and turning else 0
+            known += coordinate.size if coordinate.kind == "finite" else 2 * WAVES
 
     @property
     def dtype(self) -> torch.dtype:
@@ -120,7 +114,9 @@ class Histograms(nn.Module):
             numbers: source of dropout's; None drops nothing.
             known: features of earlier coordinates, which is added to.
         """
-        before = self._before(j, u, context, {} if known is None else known)
+        before = self._before(j, u, {} if known is None else known)
+        line = self.coordinates[j].kind == "line"
+        context = context[:, -self.seen[j] :] if line else context[:, : self.seen[j]]
         layers: Any = self.parts[j]
         times = len(u) // max(1, len(context))
         if not before:
@@ -139,20 +135,12 @@ class Histograms(nn.Module):
         found: Tensor = layers[4](hidden)
         return found
 
-    def _before(self, j: int, u: Tensor, context: Tensor, known: Known) -> list[Tensor]:
+    def _before(self, j: int, u: Tensor, known: Known) -> list[Tensor]:
         """Features of the coordinates before number j."""
         for i, coordinate in enumerate(self.coordinates[:j]):
             if i not in known:
                 known[i] = _waves(coordinate, u[:, i])
-        before = [known[i] for i in range(j)]
-        if self.turning is not None and self.rotation is not None and self.rotation < j:
-            if TURNED not in known:
-                times = len(u) // max(1, len(context))
-                shape = [context[:, i].float().repeat_interleave(times) for i in self.turning]
-                turned = turned_back(shape[0], shape[1], u[:, self.rotation])
-                known[TURNED] = octaves(turned)
-            before.append(known[TURNED])
-        return before
+        return [known[i] for i in range(j)]
 
     def probabilities(self, context: Tensor) -> Tensor:
         """Of the bins of the first coordinate, (N, size)."""
@@ -195,12 +183,6 @@ class Histograms(nn.Module):
             low, high = (total.gather(1, i[:, None])[:, 0] for i in (index, index + 1))
             found.append(low + share * (high - low))
         return torch.stack(found, -1)
-
-
-def turned_back(slope: Tensor, slant: Tensor, angle: Tensor) -> Tensor:
-    """Slope and slant (N, 2) that a symmetric matrix had before it was turned by angles (N,)."""
-    c, s = torch.cos(2 * angle), torch.sin(2 * angle)
-    return torch.stack((c * slope + s * slant, c * slant - s * slope), -1)
 
 
 def _bin(coordinate: Coordinate, value: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,6 +1,5 @@
 """The orbit posterior: what can be asked of it."""
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -21,17 +20,14 @@ from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.groups.base import Group
 from symmetries.learners.base import run_options, write_report
 from symmetries.learners.orbit_posterior.accepted_pictures import pictures_to_learn
-from symmetries.learners.orbit_posterior.canonical import (
-    canonical_level,
-    canonical_view,
-    reach_of_content,
-)
+from symmetries.learners.orbit_posterior.canonical import Poses, computed, find_poses
 from symmetries.learners.orbit_posterior.chart import Chart
-from symmetries.learners.orbit_posterior.config import OrbitConfig
+from symmetries.learners.orbit_posterior.config import OrbitConfig, Views
 from symmetries.learners.orbit_posterior.findings import OrbitFindings, findings
 from symmetries.learners.orbit_posterior.fitting import fit_folds, fold_of, resident, shrunk
 from symmetries.learners.orbit_posterior.frames import Frame, channel_offsets, find_frame
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
+from symmetries.learners.orbit_posterior.pose_views import PoseView, own_variance
 from symmetries.learners.orbit_posterior.reading import Densities, read
 from symmetries.learners.orbit_posterior.storing import built_from_meta, stored_meta
 from symmetries.learners.orbit_posterior.summary import OrbitSummary, summarise
@@ -103,7 +99,7 @@ class OrbitPosterior(nn.Module):
         self.fitted = False
         self.history: History | None = None
         self.given_reach = dict(reach or {})
-        self.most_reach: dict[str, float] = {}
+        self.poses: Poses | None = None
         self.kept_threads: int | None = None
         self.rebuild(Chart(action.group, self.config.bins, reach))
 
@@ -116,8 +112,12 @@ class OrbitPosterior(nn.Module):
         for fold in range(self.fold_count + 1):  # the last one learns from fewer pictures
             with seeded(mix(self.seed, 13, fold) % 2**31):
                 backbone = None if self.make_backbone is None else self.make_backbone()
-                how = (self.config.network, backbone, canonical_view(self.view))
-                fits.append(PoseNetwork(chart, self.view.shape, *how))
+                coordinates, more = chart.coordinates, (0, False)
+                if isinstance(self.view, PoseView):
+                    coordinates = self.view.coordinates
+                    more = (self.view.features, self.view.two)
+                how = (self.view.shape, self.config.network, backbone)
+                fits.append(PoseNetwork(coordinates, *how, *more))
         self.smaller_fit = fits.pop()
         self.fits: Sequence[PoseNetwork] = nn.ModuleList(fits)  # type: ignore[assignment]
         self.gains = [0.0] * self.fold_count
@@ -173,16 +173,25 @@ class OrbitPosterior(nn.Module):
         self.levels = (float(some.mean()), float(some.std().clamp_min(1e-6)))
         self.fold_count = folds or (MANY_FOLDS if len(data) < FEW_PICTURES else FEW_FOLDS)
         self.frame = find_frame(some, float(self.action.fill))
-        reach, self.most_reach = dict(self.given_reach), {}
-        if canonical_level(self.chart, self.frame.plain) is not None:
-            first, self.most_reach = reach_of_content(self.frame.content(some), self.chart)
-            reach |= {name: max(far, reach.get(name, 0.0)) for name, far in first.items()}
+        reach, self.poses = dict(self.given_reach), None
+        if computed(self.chart, self.frame.plain):
+            share = self.share
+            pixel = share**2 / 12 + (1 / 6 if share < 1 else 0.0)  # of the data's and of shrinking
+            variance = own_variance(self.action, self._views(), pixel)
+            self.poses = find_poses(self.frame.content(some), self.chart, variance, pixel)
+            reach |= {name: 2 * far for name, far in self.poses.reach.items()}
         self.rebuild(Chart(self.chart.group, self.config.bins, reach))
         return small
 
-    def most(self, name: str) -> float:
-        """How far moves along a coordinate can go between pictures of the data."""
-        return self.most_reach.get(name, math.inf)
+    def set_reach(self, reach: Mapping[str, float]) -> None:
+        """Another range of moves, by name, in which densities are shown: networks stay."""
+        given = {name: max(far, self.given_reach.get(name, 0.0)) for name, far in reach.items()}
+        self.chart = self.view.chart = self.chart.wider(given)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether moves are drawn from a law that is not Haar measure, and need weights."""
+        return self.poses is None and self.chart.weighted
 
     def seen(self, images: Tensor) -> Tensor:
         """Pictures as networks see them: shrunk, on a background of one value in all channels."""
@@ -320,10 +329,20 @@ class OrbitPosterior(nn.Module):
         data = images_to_learn(images, self.shape)
         return resident(self.seen(data), self.device)
 
-    def _view(self, chart: Chart) -> View:
+    @property
+    def share(self) -> float:
+        """Pixels that networks see for each of the data."""
+        return min(1.0, self.config.network.largest / max(self.shape[1:]))
+
+    def _views(self) -> Views:
+        """Amounts of blur in pixels of what networks see: edges were drawn on those of the data."""
+        return self.config.views.replace(edges=self.share * self.config.views.edges)
+
+    def _view(self, chart: Chart) -> View | PoseView:
         channels, height, width = self.shape
         probe = shrunk(torch.zeros(1, channels, height, width), self.config.network.largest)
         shape = (channels, probe.shape[2], probe.shape[3])
-        share = max(shape[1:]) / max(height, width)  # edges were drawn on the pixels of the data
-        views = self.config.views.replace(edges=share * self.config.views.edges)
-        return View(self.action, chart, shape, self.frame, views, *self.levels)
+        if self.poses is not None:
+            how = (self.frame, self._views(), self.levels[1], self.poses)
+            return PoseView(self.action, chart, shape, *how)
+        return View(self.action, chart, shape, self.frame, self._views(), *self.levels)

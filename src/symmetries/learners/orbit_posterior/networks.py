@@ -9,8 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from symmetries._validation.checks import invalid, wrong_type
-from symmetries.learners.orbit_posterior.canonical import Canonical
-from symmetries.learners.orbit_posterior.chart import Chart
+from symmetries.learners.orbit_posterior.chart import Coordinate
 from symmetries.learners.orbit_posterior.config import Network
 from symmetries.learners.orbit_posterior.heads import Histograms
 from symmetries.learners.orbit_posterior.numbers import Numbers
@@ -72,35 +71,42 @@ class Whitening(nn.Module):
 
 
 class PoseNetwork(nn.Module):
-    """q(r | y): a backbone from views to features, and histograms over the coordinates of r.
+    """q(r | y): a backbone from views to features, and histograms over coordinates.
 
     Args:
-        chart: coordinates of the moves.
+        coordinates: of what is asked for.
         shape: (C, H, W) of the views.
         config: sizes.
         backbone: any module from views (N, C, H, W) to features (N, F); by default one is made.
-        canonical: brings views to a canonical pose, and gives what was taken away as numbers.
+        numbers: how many features views have beside their pictures.
+        two: whether there are two pictures of each view: lines are read from the second one.
     """
 
     def __init__(
         self,
-        chart: Chart,
+        coordinates: Sequence[Coordinate],
         shape: tuple[int, int, int],
         config: Network,
         backbone: nn.Module | None = None,
-        canonical: Canonical | None = None,
+        numbers: int = 0,
+        two: bool = False,
     ) -> None:
         super().__init__()
-        self.canonical = canonical
-        shape = shape if canonical is None else canonical.shape
         kind = network_kind(config.kind, shape)
         self.whitening = Whitening(shape) if backbone is None else None
         self.backbone = backbone or _built(kind, shape, config)
         features = config.features if backbone is None else _features(backbone, shape)
-        features += 0 if canonical is None else canonical.features
-        turning = None if canonical is None else canonical.turning
-        how = (config.features, config.dropout, turning)
-        self.head = Histograms(chart.coordinates, features, *how)
+        self.coarse: nn.Sequential | None = None
+        seen = [features + numbers] * len(coordinates)
+        if two:
+            self.coarse_whitening = Whitening(shape)
+            self.coarse = nn.Sequential(self.coarse_whitening, _built(kind, shape, config))
+            own = config.features + numbers
+            seen = [own if c.kind == "line" else features for c in coordinates]
+            features += config.features
+        self.head = Histograms(
+            coordinates, features + numbers, config.features, config.dropout, seen
+        )
 
     def train(self, mode: bool = True) -> Self:
         """Switch modes; a frozen backbone is never trained, nor are its running statistics."""
@@ -110,31 +116,35 @@ class PoseNetwork(nn.Module):
             self.backbone.eval()
         return self
 
-    def shown(self, views: Tensor) -> tuple[Tensor, ...]:
-        """What the layers get of views: pictures, and numbers where there are any."""
-        return (views,) if self.canonical is None else self.canonical(views)
-
-    def read(self, views: Tensor) -> Tensor:
-        """Features (N, F) of views."""
-        return self._features(self.shown(views))
-
-    def _features(self, shown: Sequence[Tensor]) -> Tensor:
+    def read(self, shown: Sequence[Tensor]) -> Tensor:
+        """Features (N, F) of pictures, and of numbers where there are any."""
         pictures = shown[0].to(self.head.dtype)
         if self.whitening is not None:
             pictures = self.whitening(pictures)
-        features: Tensor = self.backbone(pictures).flatten(1)
-        every = features if len(shown) == 1 else torch.cat((features, *shown[1:]), -1)
+        parts = [self.backbone(pictures).flatten(1)]
+        if self.coarse is not None:
+            parts.append(self.coarse(shown[1].to(self.head.dtype)).flatten(1))
+        every = torch.cat((*parts, *shown[len(parts) :]), -1) if len(shown) > 1 else parts[0]
         return every.to(self.head.dtype)
 
-    def log_ratio(
-        self, shown: Sequence[Tensor], u: Tensor, numbers: Numbers | None = None
-    ) -> Tensor:
-        """Log q(u | views) / pi(u), (N,), from what is shown of the views."""
-        return self.head.log_ratio(u, self._features(shown), numbers)
+    def learn_whitening(self, shown: Sequence[Tensor]) -> None:
+        """Show the layers that whiten what pictures look like; other backbones have none."""
+        if self.whitening is not None:
+            self.whitening.learn(shown[0])
+        if self.coarse is not None:
+            self.coarse_whitening.learn(shown[1])
 
-    def forward(self, views: Tensor, u: Tensor, numbers: Numbers | None = None) -> Tensor:
-        """Log q(u | views) / pi(u), (N,); dropout draws from ``numbers`` while training."""
-        return self.log_ratio(self.shown(views), u, numbers)
+    def log_ratio(
+        self, asked: Tensor, shown: Sequence[Tensor], numbers: Numbers | None = None
+    ) -> Tensor:
+        """Log q(asked | shown) less that of the uniform law, (N,); see :class:`Histograms`."""
+        return self.head.log_ratio(asked, self.read(shown), numbers)
+
+    def forward(
+        self, asked: Tensor, shown: Sequence[Tensor], numbers: Numbers | None = None
+    ) -> Tensor:
+        """The log-ratio (N,); dropout draws from ``numbers`` while training."""
+        return self.log_ratio(asked, shown, numbers)
 
 
 def network_kind(kind: str, shape: tuple[int, int, int]) -> str:

@@ -20,6 +20,7 @@ from symmetries.learners.orbit_posterior.blurring import blur
 from symmetries.learners.orbit_posterior.chart import STRETCHES, Coordinate
 from symmetries.learners.orbit_posterior.fitting import Fit, resident, shrunk
 from symmetries.learners.orbit_posterior.model import OrbitPosterior
+from symmetries.learners.orbit_posterior.pose_views import PoseView
 from symmetries.learners.orbit_posterior.rounds import device_of
 from symmetries.learners.orbit_posterior.views import View
 
@@ -105,10 +106,16 @@ class PoseReader(nn.Module):
         rows, columns = (_shrinking(height, width, model.config.network.largest, k) for k in (0, 1))
         shape = (channels, len(rows), len(columns))
         levels = model.levels
-        self.view = PlainView(model.action, model.chart, shape, model.frame, config, *levels)
+        how = (model.action, model.chart, shape, model.frame, config)
+        self.view: View | PoseView
+        if model.poses is None:
+            self.view, self.asked = PlainView(*how, *levels), self.chart.coordinates
+        else:
+            self.view = PoseView(*how, levels[1], model.poses)
+            self.asked = self.view.coordinates
         self.fits = copy.deepcopy(model.fits).requires_grad_(False).eval()  # type: ignore[attr-defined]
-        first = self.chart.coordinates[0]
-        self.whole = len(self.chart.coordinates) == 1 and first.kind != "line"
+        first = self.asked[0]
+        self.whole = len(self.asked) == 1 and first.kind != "line"
         self.readings = min(model.config.views.readings, first.size) if self.whole else 1
         self.register_buffer("ground", torch.tensor(model.ground)[:, None, None])
         self.register_buffer("rows", rows)
@@ -122,41 +129,43 @@ class PoseReader(nn.Module):
         data look like the picture in that pose than like the picture as it is.
         """
         x = self.rows @ images @ self.columns.T - self.ground
-        log_q, contexts = self._first(x)
-        first = self.chart.coordinates[0]
+        log_q, contexts, unmoved = self._first(x)
+        first = self.asked[0]
         left = log_q + self._mask(first, log_q)
         found, weights = [], []
         for k in range(self.views):
             u, best, mass, left = self._mode(first, log_q, left)
             coordinates, level = [u], best
-            for j in range(1, len(self.chart.coordinates)):
+            for j in range(1, len(self.asked)):
                 given = torch.stack(coordinates, -1)
                 density = self._next(j, given, contexts)
-                masked = density + self._mask(self.chart.coordinates[j], density)
-                u, best, _, _ = self._mode(self.chart.coordinates[j], density, masked)
+                masked = density + self._mask(self.asked[j], density)
+                u, best, _, _ = self._mode(self.asked[j], density, masked)
                 coordinates.append(u)
                 level = level + best
             found.append(torch.stack(coordinates, -1))
             weights.append(mass)
             if k == 0:
-                ratio = level - self._unmoved(log_q, contexts)
-        weight = torch.stack(weights, -1)
-        return torch.stack(found, 1), weight / weight.sum(-1, keepdim=True), ratio
+                ratio = level - self._unmoved(unmoved, log_q, contexts)
+        weight, poses = torch.stack(weights, -1), torch.stack(found, 1)
+        if isinstance(self.view, PoseView):
+            poses = self.view.moves(poses, x)
+        return poses, weight / weight.sum(-1, keepdim=True), ratio
 
-    def _first(self, x: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Log-density (N, size) of the first coordinate, and the features of the plain view.
+    def _first(self, x: Tensor) -> tuple[Tensor, list[Tensor], Tensor]:
+        """Log-density (N, size) of the first coordinate, features of the plain view, and no move.
 
         Where the law of moves is uniform on the whole group, moved views are read too, and what is
         found is moved back: q(r | T_a x) = q(a^-1 r | x).
         """
-        coordinate, finite = self.chart.coordinates[0], self.chart.finite
+        coordinate, finite = self.asked[0], self.chart.finite
         n, size, readings = x.shape[0], coordinate.size, self.readings
         steps = [index * size // readings for index in range(readings)]
         amounts = torch.tensor([self._amount(step) for step in steps], device=x.device)
-        dimensions = len(self.chart.coordinates)
+        dimensions = len(self.asked)
         u = amounts[:, None, None].expand(readings, n, dimensions).reshape(-1, dimensions)
         many = x[None].expand(readings, *x.shape).flatten(0, 1)
-        shown = self.view(many, u, Middle(many))
+        asked, *shown = self.view(many, u, Middle(many))
         total, contexts = x.new_zeros(n, size), []
         for fit in self.fits:
             context = fit.read(shown)
@@ -167,11 +176,11 @@ class PoseReader(nn.Module):
                     every = finite.elements(x.device)
                     part = part[:, finite.product(torch.full_like(every, step), every)]
                 total = total + (part.roll(-step, -1) if finite is None else part)
-        return F.log_softmax(total / (readings * len(self.fits)), -1), contexts
+        return F.log_softmax(total / (readings * len(self.fits)), -1), contexts, asked[:n]
 
     def _amount(self, step: int) -> float:
         """The first coordinate of a move by so many bins, or the number of an element."""
-        coordinate = self.chart.coordinates[0]
+        coordinate = self.asked[0]
         if coordinate.kind == "finite" or step == 0:
             return float(step)
         angle = step * coordinate.span / coordinate.size
@@ -183,13 +192,12 @@ class PoseReader(nn.Module):
         parts = [F.log_softmax(fit.head.logits(j, given, c).float(), -1) for fit, c in pairs]
         return F.log_softmax(torch.stack(parts).mean(0), -1)
 
-    def _unmoved(self, log_q: Tensor, contexts: list[Tensor]) -> Tensor:
-        """Log q (N,) of no move."""
-        coordinates = self.chart.coordinates
-        total = _at_zero(coordinates[0], _smooth(coordinates[0], log_q))
-        for j in range(1, len(coordinates)):
-            density = self._next(j, log_q.new_zeros(len(log_q), j), contexts)
-            total = total + _at_zero(coordinates[j], _smooth(coordinates[j], density))
+    def _unmoved(self, u: Tensor, log_q: Tensor, contexts: list[Tensor]) -> Tensor:
+        """Log q (N,) of no move: of what the view of a picture as it is asks for, u (N, D)."""
+        total = _at(self.asked[0], u[:, 0], _smooth(self.asked[0], log_q))
+        for j in range(1, len(self.asked)):
+            density = self._next(j, u[:, :j], contexts)
+            total = total + _at(self.asked[j], u[:, j], _smooth(self.asked[j], density))
         return total
 
     def _mask(self, coordinate: Coordinate, like: Tensor) -> Tensor:
@@ -251,12 +259,16 @@ def _smooth(coordinate: Coordinate, log_q: Tensor) -> Tensor:
     return ((before + 2 * q + after) / 4).clamp_min(math.exp(2 * NEVER / 3)).log()
 
 
-def _at_zero(coordinate: Coordinate, log_q: Tensor) -> Tensor:
-    """Log-density (N,) at no move: element 0, or the middle of the range."""
+def _at(coordinate: Coordinate, value: Tensor, log_q: Tensor) -> Tensor:
+    """Log-density (N,) at values (N,): the mean of the nearest bins."""
     if coordinate.kind == "finite":
-        return log_q[:, 0]
-    low, high = (coordinate.size - 1) // 2, coordinate.size // 2
-    return torch.logaddexp(log_q[:, low], log_q[:, high]) - math.log(2)
+        return log_q.gather(1, value.long()[:, None])[:, 0]
+    place = (value / coordinate.reach + 1) / 2 * coordinate.size - 0.5
+    both = torch.stack((place.floor(), place.ceil()), -1).long()
+    circle = coordinate.kind == "circle"
+    both = both % coordinate.size if circle else both.clamp(0, coordinate.size - 1)
+    near = log_q.gather(1, both)
+    return torch.logaddexp(near[:, 0], near[:, 1]) - math.log(2)
 
 
 def _shrinking(height: int, width: int, largest: int, axis: int) -> Tensor:

@@ -8,10 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from symmetries.learners.orbit_posterior.chart import Coordinate
+from symmetries.learners.orbit_posterior.canonical import moments
+from symmetries.learners.orbit_posterior.chart import COLOURS, Coordinate
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
 from symmetries.learners.orbit_posterior.numbers import picture_numbers, place_numbers
-from symmetries.learners.orbit_posterior.views import centre_of_mass
+from symmetries.learners.orbit_posterior.pose_views import PoseView
 from symmetries.training.step import mix
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ MASS = 0.9
 CHUNK = 512  # pictures at a time
 CELLS = 60  # of densities that are counted from samples
 MORE = 8  # candidates for each version
+SHOWN, LEAST_SHOWN, MANY = 1.3, 0.12, 100_000  # of the range of moves that is shown
 
 
 @dataclass(frozen=True)
@@ -121,12 +123,13 @@ def read_moved(
 ) -> tuple[list[Densities], Tensor]:
     """Densities of pictures after known moves, and the moves (N, D) that lead back.
 
-    Moves go around a circle and over half the reach of a line. Finite parts are left out:
-    rotations are read beside moves that do not mirror.
+    Moves go around a circle, and over half the reach of a line where they are drawn. Finite parts
+    are left out: rotations are read beside moves that do not mirror.
     """
     chart, parts, truth = model.chart, [], []
     kinds = [c.kind for c in chart.coordinates]
-    far = torch.tensor([{"finite": 0.0, "circle": 1.0, "line": 0.5}[kind] for kind in kinds])
+    line = 0.0 if isinstance(model.view, PoseView) else 0.5  # poses along lines are computed
+    far = torch.tensor([{"finite": 0.0, "circle": 1.0, "line": line}[kind] for kind in kinds])
     for start in range(0, len(images), CHUNK):
         x = images[start : start + CHUNK].to(model.device)
         numbers = picture_numbers(mix(seed, 1), x)
@@ -170,7 +173,7 @@ def _read_whole(
             r = far.remainder(coordinate.span) - coordinate.reach
         else:
             r = torch.full_like(u, float(step))
-        p = network.head.probabilities(network.read(model.view(x, r, numbers)))
+        p = network.head.probabilities(network.read(model.view(x, r, numbers)[1:]))
         if finite is None:
             p = p.roll(-step, -1)
         else:
@@ -188,9 +191,16 @@ def _read_line(
     total: Tensor | float = 0.0
     for index in range(views):
         numbers = picture_numbers(mix(seed, index), x)
-        shown = model.view(x, u, numbers)
-        total = total + torch.log(network.head.probabilities(network.read(shown)) + 1e-9) / views
-    return F.softmax(torch.as_tensor(total), -1).flip(-1).cpu()
+        context = network.read(model.view(x, u, numbers)[1:])
+        total = total + torch.log(network.head.probabilities(context) + 1e-9) / views
+    mass = F.softmax(torch.as_tensor(total), -1)
+    if not isinstance(model.view, PoseView):
+        return mass.flip(-1).cpu()
+    asked, coordinate = model.view.coordinates[0], model.chart.coordinates[0]
+    middle = (torch.arange(asked.size, device=x.device) + 0.5) * asked.span / asked.size
+    poses = (middle - asked.reach)[None, :, None].expand(len(x), -1, -1)
+    moves = model.chart.moves(model.view.moves(poses, x), moved_centre(x, model, None))
+    return _counted(coordinate, moves[..., 0], mass, CELLS).cpu()
 
 
 def _read_samples(
@@ -229,10 +239,11 @@ def sample_coordinates(
     for index in range(views):
         own = mix(seed, index)
         numbers = picture_numbers(own, x) if places is None else place_numbers(own, places)
-        context = network.read(model.view(x, at, numbers))
+        context = network.read(model.view(x, at, numbers)[1:])
         share = count // views + (index < count % views)
         parts.append(network.head.sample(context, share, numbers))
-    return torch.cat(parts, 1)
+    found = torch.cat(parts, 1)
+    return model.view.moves(found, x, u) if isinstance(model.view, PoseView) else found
 
 
 @torch.no_grad()
@@ -249,7 +260,7 @@ def sample_poses(
     Where coordinates are not uniform in that measure they are drawn by their weights among more.
     Random numbers belong to the places (N,) of the pictures.
     """
-    if not model.chart.weighted:
+    if not model.weighted:
         return sample_coordinates(model, network, x, count, seed, places=places)
     many = sample_coordinates(model, network, x, MORE * count, seed, places=places)
     chance = place_numbers(mix(seed, 41), places).rand(len(x), many.shape[1]).clamp_min(1e-9)
@@ -270,7 +281,8 @@ def sample_moves(
 ) -> tuple[Tensor, Tensor]:
     """Moves r^-1 (N, S, D) of T_u x, and their weights (N, S), which stand for the Haar measure."""
     r = sample_coordinates(model, network, x, count, seed, u)
-    weight = F.softmax(model.chart.log_haar(r), -1)
+    weights = model.chart.log_haar(r) if model.weighted else torch.zeros_like(r[..., 0])
+    weight = F.softmax(weights, -1)
     return model.chart.moves(r, moved_centre(x, model, u)), weight
 
 
@@ -278,7 +290,7 @@ def content_centre(x: Tensor, model: "OrbitPosterior") -> Tensor | None:
     """Centre of mass (N, 2) of what differs from the background; None where there is none."""
     if not model.frame.plain or not {"shift_x", "shift_y"} & set(model.chart.names):
         return None
-    return centre_of_mass(model.frame.content(x))
+    return moments(model.frame.content(x))[0]
 
 
 def moved_centre(x: Tensor, model: "OrbitPosterior", u: Tensor | None) -> Tensor | None:
@@ -299,6 +311,18 @@ def outer_mass(model: "OrbitPosterior", network: PoseNetwork, images: Tensor) ->
         if c.kind == "line":
             outside = (u[..., j].abs() > 0.95 * c.reach).float().mean(-1)
             found[c.name] = float(outside.mean())
+    return found
+
+
+def far_moves(model: "OrbitPosterior", network: PoseNetwork, images: Tensor) -> dict[str, float]:
+    """How far moves along lines go, by name, but for few: the range in which they are shown."""
+    x = images.to(model.device)
+    parts = [sample_moves(model, network, part, 128, 0)[0].abs() for part in x.split(CHUNK)]
+    moves = torch.cat(parts).flatten(0, 1)[:MANY].cpu()
+    found = {}
+    for j, c in enumerate(model.chart.coordinates):
+        if c.kind == "line" and c.name not in COLOURS:
+            found[c.name] = max(SHOWN * float(moves[:, j].quantile(0.995)), LEAST_SHOWN)
     return found
 
 

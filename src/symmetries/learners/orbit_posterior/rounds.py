@@ -83,11 +83,12 @@ def fit_round(
     def views(batch: Batch, numbers: Any) -> Batch:  # noqa: ANN401
         x = batch[0]
         u = model.chart.draw(numbers.rand(len(x), len(model.chart.coordinates)))
-        return u, *network.shown(model.view.to(x.device)(x, u, numbers))
+        found: Batch = model.view.to(x.device)(x, u, numbers)
+        return found
 
     def loss(net: Any, batch: Batch, step: Any) -> dict[str, Tensor]:  # noqa: ANN401
-        u, *shown = batch if len(batch) > 1 else views(batch, step)
-        return {"loss": -net.log_ratio(shown, u, step).mean()}
+        asked, *shown = batch if len(batch) > 1 else views(batch, step)
+        return {"loss": -net.log_ratio(asked, shown, step).mean()}
 
     start = {name: value.detach().clone() for name, value in network.state_dict().items()}
     times = max(1, LOOKED_AT // len(held))

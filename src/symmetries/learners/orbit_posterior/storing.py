@@ -1,12 +1,13 @@
 """What is stored of an orbit posterior beside its weights, and how it is built again from that."""
 
 from collections.abc import Mapping
-from dataclasses import astuple
+from dataclasses import asdict, astuple
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from symmetries._validation.checks import check_number, check_whole, invalid
 from symmetries.actions.images import ImageAction
 from symmetries.groups.names import group_name, parse_group
+from symmetries.learners.orbit_posterior.canonical import Poses
 from symmetries.learners.orbit_posterior.config import OrbitConfig
 from symmetries.learners.orbit_posterior.frames import Frame
 
@@ -30,6 +31,7 @@ def stored_meta(model: "OrbitPosterior") -> dict[str, Any]:
         "fill": model.action.fill,
         "shape": list(model.shape),
         "reach": model.chart.reach,
+        "poses": None if model.poses is None else asdict(model.poses),
         "frame": list(astuple(model.frame)),
         "ground": list(model.ground),
         "levels": list(model.levels),
@@ -75,6 +77,12 @@ def built_from_meta(kind: type[Kind], meta: Mapping[str, Any]) -> Kind:
         raise invalid("model", "one background value for each channel", got, "fit it again")
     model.ground = tuple(meta["ground"])
     model.fold_count = meta["folds"]
+    if meta.get("poses") is not None:
+        poses = meta["poses"]
+        spread = (*poses["middle"].values(), *poses["reach"].values())
+        for value in (*spread, poses["extent"], poses["blur"], poses["pixel"]):
+            check_number(value, "model")
+        model.poses = Poses(**poses)
     model.rebuild(model.chart)
     model.gains, model.rises = list(meta["gains"]), list(meta["rises"])
     model.outer, model.drifts = dict(meta["outer"]), dict(drifts)

@@ -10,7 +10,6 @@ from torch import Tensor
 from symmetries.learners.orbit_posterior.calibrating import calibration_error
 from symmetries.learners.orbit_posterior.cautions import (
     UNSETTLED,
-    about_resolution,
     about_training,
     about_width,
     cut_off,
@@ -159,7 +158,6 @@ def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> tuple[Orbit
         for d, line in pairs
     ]
     parts: list[ParameterSummary] = []
-    extent = model.frame.extent(images[found.rows])
     for j, (density, line) in enumerate(zip(found.reading, lines, strict=True)):
         coordinate = density.coordinate
         verdict, why, line = verdict_of(coordinate, line, power.get(coordinate.name))
@@ -180,7 +178,6 @@ def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> tuple[Orbit
         part = replace(_part(model, density, line, verdict, usable, gap), reason=why)
         parts.append(part)
         warnings += about_width(part, line.width, planted)
-        warnings += about_resolution(part, line.width, extent)
     warnings += about_training(model, certain=not warnings)
     gain = sum(model.gains) / len(model.gains)
     summary = OrbitSummary(

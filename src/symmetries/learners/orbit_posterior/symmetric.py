@@ -9,7 +9,7 @@ from symmetries.actions.colours import ColourAction
 from symmetries.actions.permute import permute, permutes_pixels
 from symmetries.groups.finite import FiniteGroup
 from symmetries.learners.orbit_posterior.blurring import blur
-from symmetries.learners.orbit_posterior.canonical import Canonical, canonical_level
+from symmetries.learners.orbit_posterior.canonical import canonical, find_poses
 from symmetries.learners.orbit_posterior.chart import Chart
 from symmetries.learners.orbit_posterior.frames import Frame
 from symmetries.learners.orbit_posterior.views import round_window
@@ -56,9 +56,7 @@ def contents_repeat(images: Tensor, chart: Chart, frame: Frame) -> bool:
     """
     x = frame.content(images[:NEIGHBOURS])
     if frame.plain:
-        level = canonical_level(chart, plain=True) or "place"
-        channels, height, width = x.shape[1:]
-        x = Canonical((channels, height, width), 0, level).to(x.device)(x)[0]
+        x = canonical(x, chart, find_poses(x, chart))
     window = round_window(x.shape[-2], x.shape[-1], 1.0, 1.0).to(x.device)
     versions = [blur(v, v.new_ones(1)) * window for v in _versions(x, chart, frame)]
     own = versions[0][:LOOKED_AT].flatten(1)

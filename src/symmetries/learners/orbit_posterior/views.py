@@ -9,7 +9,6 @@ import math
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from symmetries.actions.colours import ColourAction
@@ -23,7 +22,6 @@ from symmetries.learners.orbit_posterior.numbers import Numbers
 from symmetries.ops.affine_inverse import affine_inverse
 from symmetries.ops.warp import warp
 
-LARGEST_CANVAS = 2.0  # sides of the picture
 SMALLEST_WINDOW = 0.4  # radius in half-images
 ROUND_MARGIN = 2.0  # pixels by which the edge of a round window is blurred
 
@@ -61,25 +59,19 @@ class View(nn.Module):
         )
         self.turns = "rotation" in chart.names or (finite is not None and not self.permutes)
         self.shifts = bool(set(SHIFTS) & set(chart.names))
-        pad, radius = self._canvas(max(height, width))
-        self.pad = pad
-        self.shape = (shape[0], height + 2 * pad, width + 2 * pad)
-        self.unit = max(height, width) / max(self.shape[1:])  # half-images per half-canvas
+        self.shape = shape
         margin = config.margin + (0.0 if frame.plain or frame.radius == 1 else ROUND_MARGIN)
-        window = round_window(*self.shape[1:], radius / self.unit if pad else radius, margin)
+        window = round_window(height, width, self._radius(), margin)
         self.register_buffer("window", torch.ones_like(window) if self.permutes else window)
         self.window: Tensor
-        # Shifts are in half-images, the canvas may be larger.
-        self.register_buffer("units", torch.tensor([[self.unit], [self.unit], [1.0]]))
-        self.units: Tensor
 
     @property
     def too_small(self) -> bool:
         """Whether moves go so far that the window that is valid for all of them is tiny."""
         return not self.permutes and not self.frame.plain and self._valid() < SMALLEST_WINDOW
 
-    def forward(self, images: Tensor, u: Tensor, numbers: Numbers) -> Tensor:
-        """Views (N, C, H', W') of pictures (N, C, H, W) moved by coordinates u (N, D)."""
+    def forward(self, images: Tensor, u: Tensor, numbers: Numbers) -> tuple[Tensor, Tensor]:
+        """U (N, D), and views (N, C, H, W) of pictures (N, C, H, W) moved by it."""
         n, config = len(images), self.config
         x = self.frame.content(images)
         if self.chart.colours is not None:
@@ -87,9 +79,6 @@ class View(nn.Module):
             x = act(self.chart.colour(u).to(x.dtype), shown) - self.frame.fill
         x = x / self.scale
         x = x * torch.exp(2 * config.jitter * (2 * numbers.rand(n, 1, 1, 1) - 1)).to(x.dtype)
-        if self.pad:
-            mode = "constant" if self.frame.plain else "replicate"
-            x = F.pad(x, (self.pad,) * 4, mode=mode)
         if not self.permutes:
             x = self._resampled(blur(x, x.new_full((1,), config.before)), u, numbers)
         else:
@@ -102,20 +91,16 @@ class View(nn.Module):
             sigma = (sigma.square() + config.edges**2).sqrt()
         x = self._level(x, sigma.to(x.dtype), u)
         noise = config.noise * numbers.rand(n, 1, 1, 1) * numbers.randn(*x.shape)
-        return (x + noise.to(x.dtype)) * self.window
+        return u, (x + noise.to(x.dtype)) * self.window
 
     def _resampled(self, x: Tensor, u: Tensor, numbers: Numbers) -> Tensor:
         """Two resamplings, by random s and by r s^-1."""
         n = len(x)
         matrix = self.chart.matrix(u)
-        matrix = torch.cat((matrix[..., :2], matrix[..., 2:] * self.units), -1)
         between = _between(numbers.rand(n, 3), self.turns, max(x.shape[-2:])).to(matrix.dtype)
         zoom, shift = (part.to(matrix.dtype) for part in self._jitter(numbers, n))
         if not self.frame.plain:
             zoom = shift @ zoom  # stays within the frame
-        elif self.shifts:
-            centre = centre_of_mass(x).to(matrix.dtype)
-            zoom = _shifts(centre) @ zoom @ _shifts(-centre)
         x = warp(x, affine_inverse(between @ zoom)[:, :2], **self._how())
         if self.frame.plain:
             matrix = shift @ matrix  # the place that it takes content to tells nothing of the move
@@ -143,7 +128,7 @@ class View(nn.Module):
         room = zoom.new_full((n,), amount)
         if not plain:
             room = self.frame.radius * (1 - torch.exp(-zoom))
-        length = room * (0.0 if self.shifts else 0.7 * self.unit) * unit[:, 1].sqrt()
+        length = room * (0.0 if self.shifts else 0.7) * unit[:, 1].sqrt()
         angle = 2 * math.pi * unit[:, 2]
         shift = length[:, None] * torch.stack((torch.cos(angle), torch.sin(angle)), -1)
         factor = torch.stack((torch.exp(zoom), torch.exp(zoom), torch.ones_like(zoom)), -1)
@@ -168,22 +153,9 @@ class View(nn.Module):
         stretched = block @ block.transpose(-1, -2)
         return blur_directed(x, sigma, own, most, stretched)
 
-    def _canvas(self, side: int) -> tuple[int, float]:
-        """Pixels to add on each side, and the radius of the window in half-images."""
-        if self.permutes:
-            return 0, 2.0
-        if not self.frame.plain:
-            return 0, max(self._valid(), SMALLEST_WINDOW / 2)
-        if not self._travels():
-            return 0, 1.0
-        reach = self.chart.reach
-        shift = math.hypot(*(reach.get(name, 0.0) for name in SHIFTS))
-        grown = math.exp(max((reach.get(name, 0.0) for name in STRETCHES), default=0.0))
-        needed = min(max(1.0, self.frame.radius * grown + shift), LARGEST_CANVAS)
-        return math.ceil((needed - 1) * side / 2), needed
-
-    def _travels(self) -> bool:
-        return any(name in self.chart.reach for name in (*SHIFTS, *STRETCHES))
+    def _radius(self) -> float:
+        """Radius of the window, in half-images."""
+        return 1.0 if self.frame.plain else max(self._valid(), SMALLEST_WINDOW / 2)
 
     def _valid(self) -> float:
         """Radius, in half-images, that every move fills from within the frame."""
@@ -203,17 +175,6 @@ def _between(unit: Tensor, turns: bool, side: int) -> Tensor:
     rows = (c, -s, shift[:, 0], s, c, shift[:, 1], zero, zero, zero + 1)
     found: Tensor = torch.stack(rows, -1).unflatten(-1, (3, 3))
     return found
-
-
-def centre_of_mass(x: Tensor) -> Tensor:
-    """Centre of mass (N, 2) of what differs from zero in pictures (N, C, H, W), in half-images."""
-    height, width = x.shape[-2:]
-    weight = x.abs().sum(1)
-    columns = (torch.arange(width, device=x.device) * 2 + 1 - width) / max(height, width)
-    rows = -(torch.arange(height, device=x.device) * 2 + 1 - height) / max(height, width)
-    total = weight.sum((1, 2)).clamp_min(1e-9)
-    across = (weight.sum(1) * columns).sum(1) / total
-    return torch.stack((across, (weight.sum(2) * rows).sum(1) / total), -1)
 
 
 def _shifts(by: Tensor) -> Tensor:
