@@ -236,7 +236,9 @@ def test_plain_views_are_views_without_random_numbers(group):
     plain, x = reader.view, torch.rand(3, 1, 16, 16)
     view = View(plain.action, plain.chart, (1, 16, 16), plain.frame, plain.config, 0.0, 1.0)
     u = posterior.chart.identity(3)
-    torch.testing.assert_close(plain(x, u, Middle(x))[1], view(x, u, Middle(x))[1], rtol=0, atol=1e-4)
+    torch.testing.assert_close(
+        plain(x, u, Middle(x))[1], view(x, u, Middle(x))[1], rtol=0, atol=1e-4
+    )
 
 
 def test_limits_keep_angles_within_a_range():
