@@ -65,7 +65,7 @@ def moments(content: Tensor, pixel: float = 0.0) -> tuple[Tensor, Tensor]:
     side = max(height, width)
     x = (torch.arange(width, device=content.device) * 2.0 + 1 - width) / side
     y = -(torch.arange(height, device=content.device) * 2.0 + 1 - height) / side
-    strength = content.float().abs().amax(1)
+    strength = content.abs().amax(1).to(torch.promote_types(content.dtype, torch.float32))
     weight = strength / strength.sum((1, 2), keepdim=True).clamp_min(1e-9)
     columns, rows = weight.sum(1), weight.sum(2)
     centre = torch.stack(((columns * x).sum(1), (rows * y).sum(1)), -1)
