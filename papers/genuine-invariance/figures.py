@@ -158,7 +158,9 @@ def _penalty(table: dict[str, Any], path: Path) -> Path:
             axis.annotate(f"{row['nu'][0]:g}", (a, b), where, textcoords="offset points",
                           fontsize=7, ha="left" if close else "right", va=how)  # fmt: skip
         said = paper[group]["IR"]
-        axis.plot(said["si"], said["accuracy"], "*", ms=13, color=COLOURS["DA"], label="the paper")
+        axis.plot(said["si"], said["accuracy"], "*", ms=13, color=COLOURS["DA"], label="the paper",
+                  markerfacecolor="none", zorder=3)  # fmt: skip
+        axis.margins(y=0.12)
         axis.grid(color="#dddddd")
         axis.set(title=group.upper(), xlabel="SI", ylabel="accuracy, %")
     axes[0, 0].legend(loc="lower left", frameon=False)

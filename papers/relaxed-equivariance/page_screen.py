@@ -1,5 +1,6 @@
 """Tables 1 and 3 in the paper's layout, and the rows that were not run, with their cost."""
 
+import math
 from collections.abc import Iterator, Sequence
 from statistics import mean, stdev
 from typing import Any
@@ -132,6 +133,14 @@ def not_run(results: Row, expected: Row) -> tuple[list[str], list[list[str]]]:
     return ["rows", "runs to go", "GPU minutes, estimated"], body
 
 
+def above(ours: Sequence[float], other: Sequence[float]) -> str:
+    """Whether a model is above another one, by two standard errors over the seeds."""
+    gap = mean(ours) - mean(other)
+    error = math.hypot(*(stdev(v) / math.sqrt(len(v)) for v in (ours, other) if len(v) > 1))
+    word = "cannot be told" if abs(gap) < 2 * error else "holds" if gap > 0 else "does not hold"
+    return f"{word} ({gap:+.1f} ± {error:.1f})"
+
+
 def verdicts(results: Row, expected: Row) -> tuple[list[str], list[list[str]]]:
     """What the paper claims of its tables, without augmentation."""
     rows, body = recipe_rows(results), []
@@ -150,13 +159,11 @@ def verdicts(results: Row, expected: Row) -> tuple[list[str], list[list[str]]]:
             means = [mean(values) for values in ours]
             reach = [m >= t[data][0] for m, t in zip(means, lines, strict=True)]
             gaps = [f"{m - t[data][0]:+.1f}" for m, t in zip(means, lines, strict=True)]
-            order = [means[1] >= means[0], means[2] >= means[1]]
-            words = {True: "holds", False: "does not hold"}
             body.append(
                 [
                     f"{name}, {n} rotations{note}",
-                    f"{words[order[0]]} ({means[1] - means[0]:+.1f})",
-                    f"{words[order[1]]} ({means[2] - means[1]:+.1f})",
+                    above(ours[1], ours[0]),
+                    above(ours[2], ours[1]),
                     f"{sum(reach)} of 3 ({', '.join(gaps)})",
                 ]
             )
