@@ -1,7 +1,7 @@
 """Search of the half-widths: trainings at held widths, compared by their evidence.
 
 The evidence as a function of a width has local optima and long flat parts, where a gradient stops
-(``docs/tutorials/fit.md``). A line search over each width in turn does not.
+(``docs/tutorials/fit-network.md``). A line search over each width in turn does not.
 """
 
 import copy
