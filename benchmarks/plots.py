@@ -42,7 +42,7 @@ def growth(result: dict[str, Any]) -> plt.Figure:
     for panel in axes.flat[len(rows) :]:
         panel.set_visible(False)
     for panel in axes[:, 0]:
-        panel.set_ylabel("ms", fontsize=8)
+        panel.set_ylabel("milliseconds", fontsize=8, color=BLUE)
     return figure
 
 
@@ -55,6 +55,7 @@ def add_memory(panel: plt.Axes, held: dict[str, Any]) -> None:
     beside.set_ylim(0.5 * min(held["MB"]), 4 * max(held["MB"]))
     beside.minorticks_off()
     beside.tick_params(labelsize=6, colors=RED)
+    beside.set_ylabel("MB", fontsize=7, color=RED)
 
 
 def kernels(result: dict[str, Any]) -> plt.Figure:
