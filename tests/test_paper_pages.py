@@ -85,6 +85,29 @@ def test_a_claim_follows_the_results(monkeypatch):
     assert (after.verdict, after.ours != before.ours) == (summary.FAILS, True)
 
 
+def test_a_difference_within_its_errors_cannot_be_told(monkeypatch):
+    monkeypatch.syspath_prepend(str(PAPERS / "relaxed-equivariance"))
+    from page_screen import above
+
+    high, low = [88.0, 88.3, 88.6], [87.0, 87.3, 87.6]
+    assert above(high, low) == "holds (+1.0 ± 0.2)"
+    assert above(low, high) == "does not hold (-1.0 ± 0.2)"
+    assert above([80.0, 78.0], [79.0, 76.6]) == "cannot be told (+1.2 ± 1.6)"
+
+
+def test_accuracy_at_a_similarity_has_a_value_for_each_seed():
+    def row(nu, similar, accurate):
+        return {"nu": [nu], "si": {"seeds": similar}, "accuracy": {"seeds": accurate}}
+
+    rows = {
+        "IR-nu-1": row(1, [0.90, 0.94], [90, 91]),
+        "IR-nu-10": row(10, [1.0, 0.96], [80, 87]),
+        "DA-plain": {},
+    }
+    at = tables.beside("genuine-invariance").accuracies_at(rows, 0.95)
+    assert at == [pytest.approx(85), pytest.approx(89)]
+
+
 def test_a_changed_number_changes_the_table():
     content = results("relaxed-equivariance")
     expected = json.loads((PAPERS / "relaxed-equivariance" / "expected.json").read_text())

@@ -29,10 +29,10 @@ $ symmetries reproduce genuine-invariance 1
 The first runs small data in a minute; the second runs one table, says how long it takes, and prints
 the paper's numbers beside its own.
 
-A claim *holds* if ours is at or above each number that the paper gives (within one standard deviation
-over seeds where a curve is read), or within the goal that the paper's page names where it has
-pictures; *in part* if that is so for some of the numbers or sets of the row. † A setting behind these
-numbers was chosen with test results in view; the paper's page says which.
+A claim *holds* if ours is at or above each number that the paper gives (within one standard
+deviation over seeds where a curve is read), or within the goal that the paper's page names where it
+has pictures; *in part* if that is so for some of the numbers or sets of the row. † A setting behind
+these numbers was chosen with test results in view; the paper's page says which.
 
 """
 
