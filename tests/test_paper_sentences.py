@@ -24,10 +24,9 @@ SETTINGS = {
     "invariant-weights": {
         "4.1",
         "0.3",
-        "0.32",
         "0.6",
         "0.05",
-    },  # a section, rate, pace, edge, start
+    },  # a section, rate, edge, start
     "genuine-invariance": {"0.0024", "0.0008", "0.96"},  # rates, a target
     "symmetry-model": set(),
     "invariant-vae": {"0.15"},  # the noise on shapes
