@@ -117,6 +117,12 @@ def invariant_weights() -> Iterator[Claim]:
         for r in runs(source, f"learned from {a}", "mnist-partially-rotated", "fixed prior")
     ]
     near = f"{sum(abs(w - 90) <= NEAR for w in other)} of {len(other)} near 90"
+    blurred = [
+        math.degrees(r["half_width"]["rotation"])
+        for a in STARTS
+        for r in runs("table1-blur", f"learned from {a}", "mnist-partially-rotated", tag)
+    ]
+    near += f"; blurred filters: {sum(abs(w - 90) <= NEAR for w in blurred)} of {len(blurred)}"
     how = f"32 random transformations, learned prior; {seeds} seeds; the paper's prior: {near}"
     what = "The planted ±180 and ±90 degrees are found from every start (Figure 2)"
     yield Claim(paper, what, "near 180 and 90, but from 175", f"{shown} ({how})", judged(parts))

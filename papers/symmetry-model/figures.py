@@ -146,7 +146,7 @@ def _chains(arrays: dict[str, np.ndarray], path: Path) -> Path:
     right.set_xlabel("inferences before")
     right.set_ylabel("size of eta, % of the first")
     right.axhline(5, color="gray", linestyle=":")
-    right.text(0.3, 5.3, "the paper's plateau", fontsize=8, color="gray")
+    right.text(4.9, 5.3, "the paper's plateau", fontsize=8, color="gray", ha="right")
     return _save(figure, path)
 
 
