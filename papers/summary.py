@@ -177,7 +177,7 @@ def genuine_invariance() -> Iterator[Claim]:
     theirs = " / ".join(f"{a:g} % at SI {s:g}" for a, s in said)
     at = [page.accuracies_at(plain[g], s) for g, (_, s) in zip(groups, said, strict=True)]
     ours = " / ".join(f"{mean(a):.1f} ± {stdev(a):.1f} %" for a in at)
-    ours += f" at that SI, between two fixed weights ({len(at[0])} seeds)"
+    ours += f" at that SI, between two fixed weights{SEEN} ({len(at[0])} seeds)"
     parts = [mean(a) + stdev(a) >= number for a, (number, _) in zip(at, said, strict=True)]
     what = "A penalty from random weights makes it genuine, at R4, T3 (Table 1)"
     yield Claim(paper, what, theirs, ours, judged(parts))

@@ -106,7 +106,7 @@ def penalty_verdict(rows: Rows, row: Row, paper: Row) -> str:
     at = accuracies_at(rows, paper["si"])
     beside = "no weights on either side"
     if len(at) > 1:
-        beside = f"{mean(at):.1f} ± {stdev(at):.1f} between two weights"
+        beside = f"{mean(at):.1f} ± {stdev(at):.1f} between two weights{SEEN}"
     return f"{gap:.1f} points below with nu = {row['nu'][0]:g}; at SI {paper['si']:g} {beside}"
 
 
