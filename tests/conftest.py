@@ -37,10 +37,12 @@ def run(monkeypatch, tmp_path):
 def hooks():
     """A function that draws corners in known poses: planted truths of a second or two."""
 
-    def draw(n, turn, seed=0, side=16):
-        """Corners (n, side, side) turned by up to ``turn`` degrees, and the angles."""
+    def draw(n, turn, seed=0, side=16, poses=1):
+        """Corners (n, side, side) turned by up to ``turn`` degrees from poses, and the angles."""
         rng = np.random.default_rng(seed)
         angle = np.deg2rad(rng.uniform(-turn, turn, (n, 1, 1)))
+        if poses > 1:
+            angle += 2 * np.pi / poses * rng.integers(poses, size=(n, 1, 1))
         length = rng.uniform(0.4, 0.7, (n, 1, 1))
         axis = (np.arange(side) * 2 + 1 - side) / side
         x, y = axis[None, None], -axis[None, :, None]

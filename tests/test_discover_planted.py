@@ -6,6 +6,7 @@ import pytest
 import symmetries
 from symmetries._utils.config import presets_of
 from symmetries.learners.orbit_posterior import Network, OrbitConfig, Reading, Training, Views
+from symmetries.results import SymmetryResult
 
 CONFIG = OrbitConfig(
     bins=36,
@@ -18,15 +19,24 @@ CONFIG = OrbitConfig(
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 
-@pytest.fixture(scope="module")
-def turning(hooks):
+def found(images, **options):
+    """What a small and short fit finds of rotations."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(presets_of(OrbitConfig), "quick", CONFIG)
         patch.setattr("symmetries.learners.orbit_posterior.rounds.LOOKED_AT", 512)
-        images, _ = hooks(700, 60)
-        labels = np.arange(700) % 2
-        options = {"device": "cpu", "progress": False}
+        labels = np.arange(len(images)) % 2
+        options |= {"device": "cpu", "progress": False}
         return symmetries.discover((images, labels), "rotation", **options)
+
+
+@pytest.fixture(scope="module")
+def turning(hooks):
+    return found(hooks(700, 60)[0])
+
+
+@pytest.fixture(scope="module")
+def thirds(hooks):
+    return found(hooks(700, 2, poses=3)[0])
 
 
 def test_a_planted_uniform_is_found_and_looks_uniform(turning):
@@ -46,10 +56,10 @@ def test_the_self_test_and_the_classes_are_in_the_result(turning):
     narrow, wide = turning.check.planted
     assert turning["rotation"].width90 < narrow.expected < wide.expected
     assert 0.7 < narrow.recovered / narrow.expected < 1.4
-    for found in turning.classes.values():
-        low, high = found.interval["rotation"]
-        assert low <= found.width90["rotation"] <= high
-        assert 0.8 < found.width90["rotation"] / 108 < 1.3
+    for one in turning.classes.values():
+        low, high = one.interval["rotation"]
+        assert low <= one.width90["rotation"] <= high
+        assert 0.8 < one.width90["rotation"] / 108 < 1.3
 
 
 def test_new_versions_are_turned_as_the_data_are(turning, hooks):
@@ -59,3 +69,30 @@ def test_new_versions_are_turned_as_the_data_are(turning, hooks):
     turned = np.rad2deg(densities.centres().numpy())
     assert np.mean(np.abs(turned) < 75) > 0.8
     assert np.std(turned) > 20
+
+
+def test_poses_a_third_of_a_turn_apart_are_named(thirds):
+    part, group = thirds["rotation"], thirds.subgroup
+    assert (part.verdict, part.poses, group.name) == ("partial", 3, "C3")
+    assert group.distance < 15 < group.alternative_distance
+    edges, density = map(np.array, (part.histogram.edges, part.histogram.density))
+    middles = (edges[1:] + edges[:-1]) / 2
+    near = np.abs((middles + 60) % 120 - 60) < 25
+    assert (density * np.diff(edges))[near].sum() > 0.8
+    assert edges[0] == pytest.approx(-180)
+    assert "The poses make the group C3" in thirds.to_html()
+    assert "otated by multiples of 120°" in thirds.to_html()
+    again = SymmetryResult.from_json(thirds.to_json())
+    assert again.subgroup == group
+
+
+def test_widths_planted_beside_separate_poses_are_expected_as_they_are(thirds):
+    narrow = thirds.check.planted[0]
+    assert 100 < narrow.expected < 170  # three boxes of 43 degrees, 90 % of them
+    assert 0.7 < narrow.recovered / narrow.expected < 1.4
+
+
+def test_separate_poses_are_not_told_without_a_self_test(hooks):
+    part = found(hooks(500, 1, poses=2, seed=1)[0], check=False)["rotation"]
+    assert part.verdict == "cannot be told"
+    assert "separate poses" in part.reason

@@ -142,7 +142,7 @@ def test_the_self_test_recovers_what_it_planted(turning):
     images, model = turning
     from symmetries.learners.orbit_posterior.crossing import crossed
     from symmetries.learners.orbit_posterior.planting import Unseen, plant_and_recover
-    from symmetries.learners.orbit_posterior.summary import centred_mean
+    from symmetries.learners.orbit_posterior.self_testing import centred_mean
 
     found = crossed(model, images, 0)
     density = found.reading[0]

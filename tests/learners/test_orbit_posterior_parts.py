@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from scipy.optimize import linear_sum_assignment
 
 from symmetries.actions.images import ImageAction
 from symmetries.groups.affine import Affine2
@@ -20,6 +21,7 @@ from symmetries.learners.orbit_posterior.calibrating import (
     Sets,
     joined,
     recalibrated,
+    refined,
     sets_of,
     shortest_arc,
 )
@@ -43,6 +45,7 @@ from symmetries.learners.orbit_posterior.reading import (
     sample_poses,
     smallest_set,
 )
+from symmetries.learners.orbit_posterior.separate_poses import pose_order, pose_subgroup
 from symmetries.learners.orbit_posterior.summary import untold_interval
 from symmetries.learners.orbit_posterior.symmetric import contents_repeat, self_symmetric
 from symmetries.learners.orbit_posterior.verdicts import (
@@ -327,14 +330,76 @@ def test_two_modes_are_two_sets_that_no_short_arc_holds():
 
     density, sets = turned(law, 0.1, count=500)
     assert abs(math.degrees(sets.width()) - 36) < 4
-    every = torch.ones(500, dtype=torch.bool)
-    line = Headline(sets.width(), 0.0, 1.0, every, 1.0)
-    assert in_parts(recalibrated(density, sets.needed), line, every)
+    assert in_parts(recalibrated(density, sets.needed))
     for half in (10, 60, 120, 180):
         one, own = turned(box(half), 0.1, count=500)
-        assert not in_parts(recalibrated(one, own.needed), line, every)
+        assert not in_parts(recalibrated(one, own.needed))
     length = float(shortest_arc(Densities(density.coordinate, torch.full((1, 72), 1 / 72))))
     assert length == pytest.approx(0.9 * 2 * math.pi, rel=1e-4)
+
+
+def steps(n, shares=None, spread=3.0):
+    """A law of poses 360 / n degrees apart, each within some degrees, as likely as shares say."""
+    ends = torch.tensor(shares or [1 / n] * n).cumsum(0)
+
+    def law(u):
+        index = torch.bucketize(u, ends).clamp(max=n - 1)
+        around = math.radians(spread) * (2 * (997 * u % 1) - 1)
+        return torch.remainder(2 * math.pi * index / n + around + math.pi, 2 * math.pi) - math.pi
+
+    return law
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 6, 8, 12])
+def test_evenly_likely_poses_a_fraction_of_a_turn_apart_are_counted(n):
+    density, sets = turned(steps(n, spread=1.0), math.radians(2.5), count=300)
+    found = recalibrated(density, sets.needed)
+    assert in_parts(found)
+    assert pose_order(found) == n
+    group = pose_subgroup(density, n, mirrored=False)
+    assert group.name == f"C{n}"
+    assert group.distance < min(5, 0.75 * group.alternative_distance)
+    assert pose_subgroup(density, n, mirrored=True).name == f"D{n}"
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        steps(4, [0.7, 0.1, 0.1, 0.1]),
+        steps(4, [1 / 3, 1 / 3, 1 / 3, 0.0]),
+        steps(2, [0.85, 0.15]),
+        steps(4, spread=40.0),
+        box(180),
+        box(5),
+    ],
+)
+def test_other_laws_are_no_subgroup(law):
+    density, sets = turned(law, math.radians(4), count=300)
+    assert pose_order(recalibrated(density, sets.needed)) is None
+
+
+def test_a_full_turn_is_the_whole_group():
+    density, _ = turned(box(180), 0.1, count=300)
+    group = pose_subgroup(density, None, mirrored=True)
+    assert (group.name, group.alternative[0]) == ("O(2)", "D")
+    assert group.distance < 3 < group.alternative_distance
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4, None])
+@pytest.mark.parametrize("law", [box(3), box(70), steps(3, [0.6, 0.2, 0.2])])
+def test_the_distance_from_an_even_law_is_that_of_transport(law, order):
+    """The oracle assigns 576 angles of the density to as many of the even law."""
+    density, _ = turned(law, 0.1, count=1)
+    cells = refined(density)[0]
+    levels = (torch.arange(576) + 0.5) / 576
+    angles = torch.searchsorted(cells.cumsum(0), levels) * 360 / len(cells) - 180
+    even = 360 * (levels if order is None else (levels * order).floor() / order)
+    gaps = ((angles[:, None] - even[None]).abs() % 360).minimum(
+        360 - (angles[:, None] - even[None]).abs() % 360
+    )
+    rows, columns = linear_sum_assignment(gaps.numpy())
+    found = pose_subgroup(density, order, mirrored=False).distance
+    assert found == pytest.approx(float(gaps[rows, columns].mean()), abs=1.0)
 
 
 def test_new_versions_of_affine_maps_are_drawn_by_haar_measure():

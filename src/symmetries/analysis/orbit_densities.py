@@ -73,6 +73,7 @@ def describe_orbits(images: ImageSet, model: OrbitPosterior, info: Info) -> Symm
         transformations=summary.transformations,
         classes=summary.classes,
         check=summary.check,
+        subgroup=summary.subgroup,
         quality=Quality(images=summary.images, gain=summary.gain, losses={"training": last}),
         run=info().model_copy(update={"threads": model.threads}),
     )

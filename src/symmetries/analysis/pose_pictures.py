@@ -71,7 +71,10 @@ def _film(
     densities: list[Densities],
     j: int,
 ) -> Film:
-    """Examples moved along the coordinate of number j, from the middle of their poses."""
+    """Examples moved along the coordinate of number j, from the middle of their poses.
+
+    Of several poses each example starts from its own.
+    """
     density, part = densities[j], found.summary.parameters[j]
     coordinate, side = density.coordinate, max(model.shape[1:])
     if coordinate.kind == "finite":
@@ -79,10 +82,11 @@ def _film(
         places = offsets.expand(len(examples), -1)
         values = offsets.tolist()
     else:
-        low, high = shown_cells(part.unit, part.width90, part.edges)
+        low, high = shown_cells(part.unit, part.width90, part.edges, part.poses)
         first, last = (edge * density.cell - coordinate.reach for edge in (low, high))
         offsets = torch.linspace(first, last, STEPS)
-        places = density.centres()[:, None] + offsets
+        middles = density.centres()[:, None] if part.poses == 1 else torch.zeros(len(examples), 1)
+        places = middles + offsets
         values = [coordinate.display(float(value), side)[0] for value in offsets]
     u = torch.zeros(len(examples), len(offsets), len(densities), device=examples.device)
     u[..., j] = places.to(u)

@@ -82,7 +82,7 @@ def discover(
 
 def table(result: "SymmetryResult") -> Table:
     """Return the table that the command prints."""
-    from symmetries.report.words import interval_text, share_text, width_text
+    from symmetries.report.words import interval_text, remarks, share_text, width_text
 
     shown = Table("transformation", box=None, pad_edge=False, header_style="dim")
     orbit = result.method == "orbit"
@@ -92,13 +92,14 @@ def table(result: "SymmetryResult") -> Table:
     shown.add_column("verdict")
     for part in result.transformations:
         floor = width_text(part.noise_floor, part.unit)
+        steps = f", in steps of {360 / part.poses:.3g}°" if part.poses > 1 else ""
         cells = (interval_text(part), share_text(part)) if orbit else (floor,)
         shown.add_row(
             escape(part.name),
             width_text(part.width90, part.unit),
             *cells,
-            f"[{VERDICTS[part.verdict]}]{part.verdict}[/]",
+            f"[{VERDICTS[part.verdict]}]{part.verdict}{steps}[/]",
         )
-    if result.check is not None:
-        shown.caption, shown.caption_justify = escape(result.check.sentence), "left"
+    if remarks(result):
+        shown.caption, shown.caption_justify = escape("\n".join(remarks(result))), "left"
     return shown

@@ -21,6 +21,7 @@ from symmetries.report.words import (
     ends_text,
     headline,
     interval_text,
+    remarks,
     sentence,
     share_text,
     width_text,
@@ -37,11 +38,11 @@ def symmetry_page(result: SymmetryResult) -> Page:
         return prototype_page(result)
     data, parts = result.data, result.transformations
     size = f"{data.width} × {data.height}"
-    check = "" if result.check is None else f" {result.check.sentence}"
+    note = f"Learned from {data.count:,} images of {size} pixels, without labels."
     return Page(
         title=f"Symmetries of {data.name}",
         lede=headline(parts),
-        note=f"Learned from {data.count:,} images of {size} pixels, without labels.{check}",
+        note=" ".join([note, *remarks(result)]),
         answers=[
             Answer(title(part.name), answer_text(part), part.verdict.replace("cannot be ", "un"))
             for part in parts
@@ -71,7 +72,7 @@ def answer_text(part: Transformation) -> str:
         'rotated by about ±32° (90 % width 60° to 70°)'
     """
     text = sentence(part)
-    if part.verdict != "partial" or part.interval is None:
+    if part.verdict != "partial" or part.interval is None or part.poses > 1:
         return text
     return f"{text} (90 % width {interval_text(part)})"
 

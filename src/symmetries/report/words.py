@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from symmetries.report.orbit_report import title
-from symmetries.results import Transformation
+from symmetries.results import SymmetryResult, Transformation
 
 
 @dataclass(frozen=True)
@@ -117,6 +117,7 @@ def share_text(part: Transformation) -> str:
 # noise leaves the question open.
 NOTHING = {"degrees": 5.0, "pixels": 0.5, "factor": math.log(1.03)}
 OPEN = 4.0
+ONE_POSE = 14.0  # degrees: width of what may be one pose, with errors of the network
 
 
 def is_open(part: Transformation) -> bool:
@@ -156,11 +157,43 @@ def sentence(part: Transformation) -> str:
     words = WORDS.get(part.name, plain)
     if part.verdict == "full":
         return words.all or words.some.format(extent(part.width90, part.unit))
+    if part.verdict == "partial" and part.poses > 1:
+        return words.some.format(steps_text(part))
     if part.verdict == "partial":
         return words.some.format(extent(part.width90, part.unit))
     if is_open(part):
         return f"cannot tell: the noise is {extent(part.noise_floor, part.unit)}"
     return words.none
+
+
+def steps_text(part: Transformation) -> str:
+    """Describe poses that are a whole fraction of a turn apart, and how far they vary themselves.
+
+    Example:
+        >>> from symmetries.results import Histogram
+        >>> part = Transformation(name="rotation", unit="degrees", width90=20, noise_floor=3,
+        ...     poses=4, verdict="partial", histogram=Histogram(edges=(), density=()))
+        >>> sentence(part)
+        'rotated by multiples of 90°'
+    """
+    text = f"multiples of {360 / part.poses:.3g}°"
+    around = part.width90 / part.poses
+    if around <= ONE_POSE:
+        return text
+    return f"{text}, and {extent(around, part.unit)} around these"
+
+
+def remarks(result: SymmetryResult) -> list[str]:
+    """What is said beside the widths: the subgroup that the poses make, and the self-test."""
+    found, texts = result.subgroup, []
+    if found is not None:
+        texts.append(
+            f"The poses make the group {found.name}: they are {found.distance:.1f}° from even on "
+            f"it, and {found.alternative_distance:.1f}° on {found.alternative}, the nearest other."
+        )
+    if result.check is not None:
+        texts.append(result.check.sentence)
+    return texts
 
 
 def _finite_sentence(part: Transformation) -> str:

@@ -42,6 +42,7 @@ from symmetries.results.sweeps import Trial as Trial
 from symmetries.results.symmetries import ClassSymmetries as ClassSymmetries
 from symmetries.results.symmetries import Histogram as Histogram
 from symmetries.results.symmetries import PlantedWidth as PlantedWidth
+from symmetries.results.symmetries import PoseSubgroup as PoseSubgroup
 from symmetries.results.symmetries import Quality as Quality
 from symmetries.results.symmetries import SelfTest as SelfTest
 from symmetries.results.symmetries import SymmetryResult as SymmetryResult

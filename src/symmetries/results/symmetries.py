@@ -40,6 +40,8 @@ class Transformation(Record):
         verdict: "absent", "partial", "full" or "cannot be told".
         reason: why it cannot be told; empty where it can.
         share_told: share of the pictures whose pose can be told.
+        poses: number of evenly likely poses, a whole fraction of a turn apart, around which the
+            density lies; 1 if it is in one piece, or covers everything. The width is of all.
         deciles: of the widths of all pictures, 11 numbers.
         widths: histogram of the widths of all pictures.
         calibration: largest gap of the probability integral transform on unseen pictures.
@@ -57,10 +59,28 @@ class Transformation(Record):
     verdict: Verdict
     reason: str = ""
     share_told: float | None = Field(default=None, ge=0, le=1)
+    poses: int = Field(default=1, ge=1)
     deciles: tuple[float, ...] = ()
     widths: Histogram | None = None
     calibration: float | None = None
     histogram: Histogram
+
+
+class PoseSubgroup(Record):
+    """The subgroup of the rotations, or of rotations and mirror images, that the poses make.
+
+    Args:
+        name: "C4", "D4", "SO(2)" or "O(2)".
+        distance: Wasserstein-1 distance, in degrees, between the poses, as they are seen, and the
+            even law on the subgroup.
+        alternative: the nearest other one: cyclic, of at most twelve rotations, or all rotations.
+        alternative_distance: of that.
+    """
+
+    name: str
+    distance: float
+    alternative: str
+    alternative_distance: float
 
 
 class ClassSymmetries(Record):
@@ -114,6 +134,7 @@ class SymmetrySummary(Record):
         gain: nats by which an orbit posterior tells moves of unseen pictures better than chance.
         classes: widths by name of the class, where there are labels; without densities.
         check: the self-test; None where there was none.
+        subgroup: of the rotations that the poses make, where they make one.
     """
 
     warnings: tuple[str, ...] = ()
@@ -123,6 +144,7 @@ class SymmetrySummary(Record):
     gain: float | None = None
     classes: dict[str, ClassSymmetries] = Field(default_factory=dict)
     check: SelfTest | None = None
+    subgroup: PoseSubgroup | None = None
 
     def __getitem__(self, name: str) -> Transformation:
         return next(part for part in self.transformations if part.name == name)
@@ -156,6 +178,7 @@ class SymmetryResult(ShownResult):
         transformations: one for each parameter of the group, or one for a finite group.
         classes: the same by class, where there are labels.
         check: the self-test; None where there was none.
+        subgroup: of the rotations that the poses make, where they make one.
         quality: how far to trust the numbers.
         run: how they were computed.
     """
@@ -171,6 +194,7 @@ class SymmetryResult(ShownResult):
     transformations: tuple[Transformation, ...]
     classes: dict[str, ClassSymmetries]
     check: SelfTest | None = None
+    subgroup: PoseSubgroup | None = None
     quality: Quality
     run: RunInfo
 

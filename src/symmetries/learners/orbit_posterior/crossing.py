@@ -120,16 +120,23 @@ def calibrated(found: Crossed, lines: list[Headline], usable: Tensor) -> Crossed
     return replace(found, reading=reading)
 
 
-def in_parts(density: Densities, line: Headline, usable: Tensor) -> bool:
+def told_pictures(density: Densities, line: Headline, usable: Tensor) -> Densities:
+    """The densities of the pictures that a headline is read from."""
+    return replace(density, mass=density.mass[usable][line.told])
+
+
+def in_parts(told: Densities) -> bool:
     """Whether the poses of told pictures fall into separate parts, such as two half a turn apart.
 
     Networks see the axis of an object before they see its direction, so that this may be what the
-    data have, or all that the network could tell.
+    data have, or all that the network could tell. Parts that lie as near as what counts as small
+    are no parts.
     """
-    if density.coordinate.kind == "finite":
+    if told.coordinate.kind == "finite":
         return False
-    told = Densities(density.coordinate, density.mass[usable][line.told])
-    return float((shortest_arc(told) / told.widths().clamp_min(1e-9)).median()) > APART
+    arcs = shortest_arc(told)
+    far = float(arcs.median()) > small_widths(told.coordinate)[1]
+    return far and float((arcs / told.widths().clamp_min(1e-9)).median()) > APART
 
 
 def wider_pictures(found: Crossed, j: int, line: Headline, usable: Tensor) -> float | None:

@@ -12,8 +12,9 @@ from torch import Tensor
 from symmetries.learners.orbit_posterior.calibrating import Sets, read_sets
 from symmetries.learners.orbit_posterior.chart import Coordinate
 from symmetries.learners.orbit_posterior.posing import posed_by_rule
-from symmetries.learners.orbit_posterior.reading import MASS, smallest_set
+from symmetries.learners.orbit_posterior.reading import MASS, Densities, smallest_set
 from symmetries.learners.orbit_posterior.rounds import fit_round, split_held_out
+from symmetries.learners.orbit_posterior.separate_poses import shares_of_poses
 from symmetries.learners.orbit_posterior.verdicts import SYSTEMATIC, Headline, uniform_width
 from symmetries.learners.orbit_posterior.versions import moved
 from symmetries.training.side_by_side import side_by_side
@@ -137,7 +138,7 @@ def plant_and_recover(
     rows = []
     at_a_time = None if model.shares_cores else 1
     every = side_by_side(refits, at_a_time, model.threads, model.device)
-    for share, found in zip((NARROW, WIDE), every, strict=True):
+    for share, (_, found) in zip((NARROW, WIDE), every, strict=True):
         for j, c in enumerate(model.chart.coordinates):
             width = found[j][unseen.told[j]].width()
             rows.append(_row(model, c, share, means[j], widths[j], width))
@@ -162,6 +163,33 @@ def power_width(
         width: found of it.
         seed: of what is planted, and of the training.
     """
+    sets = _posed_refit(model, images, unseen, j, width, seed)[1]
+    return float(sets.widths(MASS).quantile(0.25))
+
+
+def one_pose_is_seen(
+    model: "OrbitPosterior",
+    images: Tensor,
+    unseen: Unseen,
+    j: int,
+    width: float,
+    order: int,
+    seed: int,
+) -> bool:
+    """Whether a network sees one pose, not several, where a rule brings every picture to one.
+
+    If it does, by most of the density of most told pictures, then several poses that were found of
+    the data are there, and not only all that a network can tell. Arguments as for
+    :func:`power_width`; ``order`` is the number of poses that were found.
+    """
+    density = _posed_refit(model, images, unseen, j, width, seed)[0]
+    return float(shares_of_poses(density, order)[:, 0].median()) > (1 + 1 / order) / 2
+
+
+def _posed_refit(
+    model: "OrbitPosterior", images: Tensor, unseen: Unseen, j: int, width: float, seed: int
+) -> tuple[Densities, Sets]:
+    """Densities and sets of told pictures after a training on poses that a rule gives."""
     coordinate = model.chart.coordinates[j]
     posed = posed_by_rule(model, images, coordinate)
     if coordinate.kind != "finite":
@@ -169,14 +197,15 @@ def power_width(
         u = model.chart.identity(len(images))
         u[:, j] = (torch.rand(len(images), generator=generator) - 0.5) * width / (2 * MASS)
         posed = moved(model, u, posed)
-    sets = _refit(model, posed, unseen.rows, mix(seed, 23), POWER_SHARE)[j][unseen.told[j]]
-    return float(sets.widths(MASS).quantile(0.25))
+    densities, sets = _refit(model, posed, unseen.rows, mix(seed, 23), POWER_SHARE)
+    told = unseen.told[j]
+    return replace(densities[j], mass=densities[j].mass[told]), sets[j][told]
 
 
 def _refit(
     model: "OrbitPosterior", images: Tensor, unseen: Tensor, seed: int, share: float = SHARE
-) -> list[Sets]:
-    """Sets (M,) of unseen pictures after a training from where the first fit stands.
+) -> tuple[list[Densities], list[Sets]]:
+    """Densities and sets (M,) of unseen pictures after a training from where the first fit stands.
 
     It takes a ``share`` of the steps of a first round.
     """
@@ -187,7 +216,7 @@ def _refit(
     kept, held = split_held_out(rest, model.config.held_out, seed)
     run = {**RUN, "device": model.device.type}
     fit_round(model, network, kept, held, short, run, "planted", mix(seed, 5))
-    return read_sets(model, network.to(model.device).eval(), images[unseen], mix(seed, 6))[1]
+    return read_sets(model, network.to(model.device).eval(), images[unseen], mix(seed, 6))
 
 
 def _row(

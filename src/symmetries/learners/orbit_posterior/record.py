@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from symmetries.results import (
     ClassSymmetries,
     Histogram,
     PlantedWidth,
+    PoseSubgroup,
     SelfTest,
     SymmetrySummary,
     Transformation,
@@ -46,6 +48,7 @@ def symmetry_summary(
         gain=summary.gain,
         classes=_classes(per_class, counts or {}),
         check=check if summary.planted else None,
+        subgroup=None if summary.subgroup is None else PoseSubgroup(**asdict(summary.subgroup)),
     )
 
 
@@ -68,6 +71,7 @@ def _transformation(part: ParameterSummary, widths: Sequence[float]) -> Transfor
         verdict=part.verdict,
         reason=part.reason,
         share_told=min(max(part.share_told, 0.0), 1.0),
+        poses=part.poses,
         deciles=part.widths,
         widths=_counted(widths, part) if widths else None,
         calibration=part.calibration,
@@ -77,13 +81,15 @@ def _transformation(part: ParameterSummary, widths: Sequence[float]) -> Transfor
 
 def _shown_density(part: ParameterSummary) -> Histogram:
     """The density, without the far ends of its range where there is nothing."""
-    low, high = shown_cells(part.unit, part.width90, part.edges)
+    low, high = shown_cells(part.unit, part.width90, part.edges, part.poses)
     density = tuple(float(f"{value:.4g}") for value in part.density[low:high])
     return Histogram(edges=part.edges[low : high + 1], density=density)
 
 
-def shown_cells(unit: str, width: float, edges: Sequence[float]) -> tuple[int, int]:
+def shown_cells(unit: str, width: float, edges: Sequence[float], poses: int = 1) -> tuple[int, int]:
     """First and last (exclusive) of the cells of a centred density that are worth showing.
+
+    These are all cells where there are several poses.
 
     Example:
         >>> shown_cells("degrees", 36.0, [10.0 * i - 180 for i in range(37)])
@@ -92,7 +98,7 @@ def shown_cells(unit: str, width: float, edges: Sequence[float]) -> tuple[int, i
         (0, 36)
     """
     cells = len(edges) - 1
-    if unit == "elements":
+    if unit == "elements" or poses > 1:
         return 0, cells
     ends = [edges[0], edges[-1], width]
     low, high, length = map(math.log, ends) if unit == "factor" else ends

@@ -1,13 +1,12 @@
 """What was found: a width with an interval and a verdict for each parameter, and warnings."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor
 
-from symmetries.learners.orbit_posterior.calibrating import calibration_error
 from symmetries.learners.orbit_posterior.cautions import (
     UNSETTLED,
     about_training,
@@ -22,23 +21,26 @@ from symmetries.learners.orbit_posterior.crossing import (
     crossed,
     headlines,
     in_parts,
+    told_pictures,
     usable_pictures,
     wider_pictures,
 )
-from symmetries.learners.orbit_posterior.planting import (
-    Planted,
-    Unseen,
-    plant_and_recover,
-    power_width,
-    with_misses,
-)
+from symmetries.learners.orbit_posterior.planting import Planted, with_misses
 from symmetries.learners.orbit_posterior.reading import Densities
+from symmetries.learners.orbit_posterior.self_testing import (
+    calibration_gaps,
+    centred_mean,
+    check_on_data,
+)
+from symmetries.learners.orbit_posterior.separate_poses import (
+    PoseSubgroup,
+    pose_order,
+    pose_subgroup,
+)
 from symmetries.learners.orbit_posterior.symmetric import contents_repeat
 from symmetries.learners.orbit_posterior.verdicts import (
-    FULL_SHARE,
     LOOSE_INTERVAL,
     SMALL_WIDTH,
-    WIDE_SHARE,
     Headline,
     Verdict,
     uniform_width,
@@ -49,13 +51,8 @@ from symmetries.learners.orbit_posterior.verdicts import (
 if TYPE_CHECKING:
     from symmetries.learners.orbit_posterior.model import OrbitPosterior
 
-# Pictures from which a uniform law may be called full, or a very wide one partial. Contents that
-# occur once tell nothing of each other's poses, so that a network must learn from many what such
-# contents look like.
-FEWEST_FOR_WIDE, FEWEST_OF_EACH = 10_000, 200
 DIRECTED = ("scale_x", "scale_y", "shear")
 SEVERAL = "pictures look alike in several separate poses, or these poses occur"
-NO_GAIN = 0.02  # nats: what explains unseen poses better than that is no uniform law
 
 
 @dataclass(frozen=True)
@@ -77,6 +74,8 @@ class ParameterSummary:
         density: mean over told pictures, each on the centre of its smallest set.
         calibration: largest gap of the probability integral transform on unseen pictures.
         reason: why the width cannot be told, where it cannot.
+        poses: number of evenly likely poses, a whole fraction of a turn apart, around which the
+            density lies; 1 if it is in one piece. The width is of all.
     """
 
     name: str
@@ -91,6 +90,7 @@ class ParameterSummary:
     density: tuple[float, ...]
     calibration: float
     reason: str = ""
+    poses: int = 1
 
 
 @dataclass(frozen=True)
@@ -104,6 +104,7 @@ class OrbitSummary:
         planted: what the self-test recovered.
         sentence: what the self-test says, in one sentence.
         warnings: to be read first.
+        subgroup: of the rotations that the poses make, where they make one.
     """
 
     parameters: tuple[ParameterSummary, ...]
@@ -112,6 +113,7 @@ class OrbitSummary:
     planted: tuple[Planted, ...]
     sentence: str
     warnings: tuple[str, ...]
+    subgroup: PoseSubgroup | None = None
 
     def __getitem__(self, name: str) -> ParameterSummary:
         return next(p for p in self.parameters if p.name == name)
@@ -129,9 +131,14 @@ class OrbitSummary:
             for p in data["parameters"]
         )
         planted = tuple(Planted(**p) for p in data["planted"])
-        return cls(
-            **{**data, "parameters": parts, "planted": planted, "warnings": tuple(data["warnings"])}
-        )
+        subgroup = data.get("subgroup")
+        read = {
+            "parameters": parts,
+            "planted": planted,
+            "warnings": tuple(data["warnings"]),
+            "subgroup": None if subgroup is None else PoseSubgroup(**subgroup),
+        }
+        return cls(**{**data, **read})
 
 
 def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> tuple[OrbitSummary, Crossed]:
@@ -148,20 +155,26 @@ def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> tuple[Orbit
     repeats = contents_repeat(images[found.rows], model.chart, model.frame)
     lines = headlines(model, found, usable, repeats, seed)
     found = calibrated(found, lines, usable)
-    gaps = _calibration(model, images, seed)
-    planted, power = _checked(model, images, lines, found, usable, repeats, seed)
+    gaps = calibration_gaps(model, images, seed)
+    checked = check_on_data(model, images, lines, found, usable, repeats, seed)
     pairs = list(zip(found.reading, lines, strict=True))
     lines = [
         with_drift(
-            with_misses(line, d.coordinate, planted), model.drifts.get(d.coordinate.name, 0.0)
+            with_misses(line, d.coordinate, checked.planted),
+            model.drifts.get(d.coordinate.name, 0.0),
         )
         for d, line in pairs
     ]
     parts: list[ParameterSummary] = []
     for j, (density, line) in enumerate(zip(found.reading, lines, strict=True)):
         coordinate = density.coordinate
-        verdict, why, line = verdict_of(coordinate, line, power.get(coordinate.name))
-        if verdict != "absent" and (symmetric or in_parts(density, line, usable)):
+        verdict, why, line = verdict_of(coordinate, line, checked.power.get(coordinate.name))
+        told = told_pictures(density, line, usable)
+        apart = in_parts(told)
+        if apart and coordinate.name in checked.separate and not symmetric:
+            if verdict == "absent" or why == SMALL_WIDTH:  # few degrees at each of several poses
+                verdict, why = "partial", ""
+        elif apart or (symmetric and verdict != "absent"):
             verdict, why = "cannot be told", SEVERAL
         others = wider_pictures(found, j, line, usable)
         if verdict in ("absent", "partial") and others is not None:
@@ -175,20 +188,38 @@ def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> tuple[Orbit
         gap = gaps.get(coordinate.name, 0.0)
         if verdict == "cannot be told":
             line = untold_interval(line, coordinate, why, others, max(model.rises) > UNSETTLED)
-        part = replace(_part(model, density, line, verdict, usable, gap), reason=why)
+        poses = (pose_order(told) or 1) if apart and verdict == "partial" else 1
+        part = _part(model, density, line, verdict, usable, gap)
+        part = replace(part, reason=why, poses=poses)
         parts.append(part)
-        warnings += about_width(part, line.width, planted)
+        warnings += about_width(part, line.width, checked.planted)
     warnings += about_training(model, certain=not warnings)
     gain = sum(model.gains) / len(model.gains)
     summary = OrbitSummary(
         tuple(parts),
         len(found.rows),
         gain,
-        tuple(planted),
-        self_test_sentence(planted),
+        tuple(checked.planted),
+        self_test_sentence(checked.planted),
         tuple(warnings),
+        _subgroup(parts, found, lines, usable),
     )
     return summary, found
+
+
+def _subgroup(
+    parts: Sequence[ParameterSummary], found: Crossed, lines: Sequence[Headline], usable: Tensor
+) -> PoseSubgroup | None:
+    """The subgroup that rotations make, beside mirror images where these were asked for."""
+    mirrors = {part.verdict for part in parts if part.unit == "elements"}
+    for part, density, line in zip(parts, found.reading, lines, strict=True):
+        if part.name == "rotation" and (part.poses > 1 or part.verdict == "full"):
+            if mirrors - {"absent", "full"}:
+                return None
+            told = told_pictures(density, line, usable)
+            order = part.poses if part.poses > 1 else None
+            return pose_subgroup(told, order, "full" in mirrors)
+    return None
 
 
 def untold_interval(
@@ -204,92 +235,6 @@ def untold_interval(
 
 def _untold(parts: list[ParameterSummary], name: str) -> bool:
     return any(part.name == name and part.verdict == "cannot be told" for part in parts)
-
-
-def _checked(
-    model: "OrbitPosterior",
-    images: Tensor,
-    lines: list[Headline],
-    found: Crossed,
-    usable: Tensor,
-    repeats: bool,
-    seed: int,
-) -> tuple[list[Planted], dict[str, float]]:
-    """The self-test, and whether poses could be told at all where everything seems allowed."""
-    if not model.config.check:
-        return [], {}
-    means = [
-        centred_mean(d, line.told, usable) for d, line in zip(found.reading, lines, strict=True)
-    ]
-    unseen = _unseen(model, found, lines, usable)
-    widths = [line.width for line in lines]
-    planted = plant_and_recover(model, images, unseen, means, widths, seed)
-    power = {}
-    for j, (density, line) in enumerate(zip(found.reading, lines, strict=True)):
-        c = density.coordinate
-        share = line.width / uniform_width(c)
-        wide = c.kind == "circle" and share >= WIDE_SHARE
-        full = c.kind != "line" and share >= FULL_SHARE
-        if (wide or full) and _enough(model, len(images), repeats, full):
-            power[c.name] = power_width(model, images, unseen, j, line.width, seed)
-    return planted, power
-
-
-def _unseen(
-    model: "OrbitPosterior", found: Crossed, lines: list[Headline], usable: Tensor
-) -> Unseen:
-    """Pictures of the first fold on which the self-test is read."""
-    count = min(len(found.fewer[0]), model.config.reading.pictures // 4)
-    told = []
-    for line in lines:
-        every = torch.zeros(len(usable), dtype=torch.bool)
-        every[usable] = line.told
-        own = every[:count] if bool(every[:count].any()) else usable[:count]
-        told.append(own if bool(own.any()) else torch.ones_like(own))
-    return Unseen(found.rows[:count], tuple(told))
-
-
-def _enough(model: "OrbitPosterior", count: int, repeats: bool, full: bool) -> bool:
-    """Whether there are enough pictures that a very wide law could be seen to be none.
-
-    For a uniform law of one coordinate unseen poses must not be told better than by chance, either.
-    """
-    alone = len(model.chart.coordinates) == 1
-    if full and alone and sum(model.gains) / len(model.gains) > NO_GAIN:
-        return False
-    return count >= FEWEST_FOR_WIDE or (repeats and count >= FEWEST_OF_EACH)
-
-
-def _calibration(model: "OrbitPosterior", images: Tensor, seed: int) -> dict[str, float]:
-    """The largest gap over the folds, on pictures that the fits have not seen."""
-    folds = model.folds(len(images))
-    worst: dict[str, float] = {}
-    for fold, network in enumerate(model.fits):
-        unseen = images[folds == fold][: model.config.reading.pictures]
-        for name, gap in calibration_error(model, network, unseen, seed).items():
-            worst[name] = max(worst.get(name, 0.0), gap)
-    return worst
-
-
-def centred_mean(density: Densities, told: Tensor, usable: Tensor) -> Tensor:
-    """Mean density (cells,) of told pictures, each moved to the centre of its smallest set."""
-    chosen = Densities(density.coordinate, density.mass[usable][told], density.samples)
-    if density.coordinate.kind == "finite":
-        return chosen.mass.mean(0)
-    cells = chosen.mass.shape[1]
-    middle = chosen.centres() / chosen.cell
-    places = torch.arange(cells)[None] + middle[:, None]
-    low = places.floor()
-    share = places - low
-    total = torch.zeros_like(chosen.mass)
-    for index, part in ((low.long(), 1 - share), (low.long() + 1, share)):
-        if density.coordinate.kind == "circle":
-            total += part * chosen.mass.gather(1, index % cells)
-        else:
-            inside = (index >= 0) & (index < cells)
-            total += part * inside * chosen.mass.gather(1, index.clamp(0, cells - 1))
-    mean = total.mean(0)
-    return mean / mean.sum().clamp_min(1e-12)
 
 
 def _part(
