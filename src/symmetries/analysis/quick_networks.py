@@ -1,7 +1,6 @@
 """Small networks trained with and without an augmentation: what it brings on held-out pictures."""
 
 import math
-import traceback
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -154,8 +153,11 @@ def _side_by_side(trials: list[Trial]) -> list[torch.nn.Module]:
         try:
             step = _captured(training, stream)
         except RuntimeError as error:
-            traceback.print_exc()
-            warnings.warn(f"a step is not a CUDA graph: {error}", RuntimeWarning, stacklevel=2)
+            text = (
+                "a training step is launched operation by operation, as it was not captured as a "
+            )
+            text += f"CUDA graph: {error.__context__ or error}"  # its end reports another error
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
             step = training.step
         running.append((training, stream, step))
     for done in range(WARM, max(trial.size.steps for trial in trials)):
