@@ -106,7 +106,7 @@ class Watcher:
             alpha: largest probability of any false alarm, whenever one looks.
             seed: of the split, the network and the test.
             fill: value of the background; None finds it at the borders.
-            model: from pictures to logits; what a change costs it is measured, too.
+            model: from pictures to logits; the accuracy that a change costs it is measured, too.
             labels: (N,) that it should give; by default what it answers for the reference.
         """
         check_images(reference)
