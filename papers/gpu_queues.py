@@ -44,15 +44,6 @@ def joint(added: str, seconds: float, seed: int = 0, steps: int = 15_000, words:
     )  # fmt: skip
 
 
-def conjectures(steps: int, seconds: float) -> Job:
-    """The three conjectures of paper 3, each with and without."""
-    return Job(
-        f"conjectures-{steps}", seconds, "invariant-vae/run.py",
-        f"--parts ablations --short {steps} --data {{data}} --out {{out}}",
-        "--short 2 --digits",
-    )  # fmt: skip
-
-
 def vae(added: int, size: int, seed: int = 0, kind: str = "VAE") -> Job:
     """A VAE of Figure 9 with the network and steps of AugVAE and of fixed augmentation."""
     return Job(
