@@ -85,7 +85,8 @@ class PrescribeResult(ShownResult):
         conflicts: what labels forbid.
         tried: every augmentation that was tried.
         gain: predicted gain of all of ``moves``, in points of accuracy on pictures like the data,
-            measured with small networks on folds that had no part in the choice.
+            measured with small networks on other cuts into folds than those that chose; these cuts
+            decide only whether anything is prescribed.
         robustness: the same on pictures that are moved as prescribed.
         accuracy: of the small networks without augmentation, on these folds.
         networks: number of trainings behind it.
