@@ -22,8 +22,10 @@ from symmetries.analysis.augmentation_laws import (
 )
 from symmetries.analysis.label_conflicts import find_conflicts, limits_of
 from symmetries.analysis.light_moves import KINDS, relit
+from symmetries.analysis.prescribe_results import model_curves
 from symmetries.analysis.prescribe_trials import Task, is_confirmed, points, try_policies
 from symmetries.analysis.quick_networks import SIZES, Size, Trial, train, unmoved_networks
+from symmetries.analysis.stored_models import Loaded
 from symmetries.data import ImageSet
 from symmetries.results import Conflict, PrescribeResult
 
@@ -343,6 +345,25 @@ def test_the_number_of_networks_is_that_of_all_trainings(best, monkeypatch):
     with pytest.warns(RuntimeWarning):
         found = symmetries.prescribe(data, preset="quick", device="cpu", progress=False)
     assert found.networks == len(count)
+
+
+def test_brightness_within_what_is_prescribed_is_that_of_the_mix_that_holds_it():
+    x = torch.cat((torch.full((60, 1, 12, 12), 0.3), torch.full((60, 1, 12, 12), 0.7)))
+    data = ImageSet(x, torch.arange(120) // 60, class_names=("dark", "light"))
+    limits = [label_conflicts.FURTHEST] * 2
+    task = Task(data, x, data.labels, data.class_names, 0.0, (), limits, TINY, 0, lambda text: None)
+
+    def brighter(images):
+        mean = images.mean((1, 2, 3))
+        return torch.stack((0.5 - mean, mean - 0.5), 1)
+
+    def within(chosen):
+        curves = {one.name: one for one in model_curves(task, Loaded(brighter), chosen)}
+        return curves["light"].within, curves["rotation"].within
+
+    assert within({}) == (1.0, 1.0)
+    light, turned = within({"mix": 1.0})
+    assert light < 1 == turned
 
 
 def test_what_occurs_is_tried_too(tmp_path):

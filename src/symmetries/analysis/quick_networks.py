@@ -153,10 +153,8 @@ def _side_by_side(trials: list[Trial]) -> list[torch.nn.Module]:
         try:
             step = _captured(training, stream)
         except RuntimeError as error:
-            text = (
-                "a training step is launched operation by operation, as it was not captured as a "
-            )
-            text += f"CUDA graph: {error.__context__ or error}"  # its end reports another error
+            cause = error.__context__ or error  # the end of a capture reports another error
+            text = f"training is slower: a step could not be captured as a CUDA graph: {cause}"
             warnings.warn(text, RuntimeWarning, stacklevel=2)
             step = training.step
         running.append((training, stream, step))
