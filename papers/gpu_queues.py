@@ -24,47 +24,38 @@ class Job:
     start: str = ""
 
 
-def symmetry(task: str, seed: int, seconds: float, steps: str = "60000 60000") -> Job:
+def symmetry(task: str, seed: int, seconds: float) -> Job:
     """The objective of paper 2 as published, at its own length."""
     return Job(
         f"symmetry-{task}-{seed}", seconds, "symmetry-model/run.py",
-        f"--task {task} --label paper --added 0 --steps {steps} --first-seed {seed} "
+        f"--task {task} --label paper --added 0 --steps 60000 60000 --first-seed {seed} "
         "--data {data} --out {out}",
         "--steps 3 3 --images 200 --looked-at 20",
     )  # fmt: skip
 
 
-def joint(added: str, seconds: float, seed: int = 0, steps: int = 15_000, words: str = "") -> Job:
+def joint(added: int, seconds: float) -> Job:
     """The joint model of paper 3; widths are compared with those at 0 degrees."""
     return Job(
-        f"joint-{added.replace(' ', '-')}-{seed}", seconds, "invariant-vae/run.py",
-        f"--parts rotation --steps {steps} --added {added} --first-seed {seed} {words} "
+        f"joint-{added}-0", seconds, "invariant-vae/run.py",
+        f"--parts rotation --steps 15000 --added {added} --first-seed 0 "
         "--limit {left} --data {data} --out {out}",
         "--digits --steps 2 --images 300",
     )  # fmt: skip
 
 
-def conjectures(steps: int, seconds: float) -> Job:
-    """The three conjectures of paper 3, each with and without."""
-    return Job(
-        f"conjectures-{steps}", seconds, "invariant-vae/run.py",
-        f"--parts ablations --short {steps} --data {{data}} --out {{out}}",
-        "--short 2 --digits",
-    )  # fmt: skip
-
-
-def vae(added: int, size: int, seed: int = 0, kind: str = "VAE") -> Job:
+def vae(added: int, size: int) -> Job:
     """A VAE of Figure 9 with the network and steps of AugVAE and of fixed augmentation."""
     return Job(
-        f"vae-{kind}-{added}-{size}-{seed}", 60.0, "invariant-vae/run.py",
-        f"--parts figure9 --alike --full-precision --kinds {kind} --channels 64 128 256 "
-        f"--vae-steps 20000 --rotations {added} --sizes {size} --first-seed {seed} "
+        f"vae-VAE-{added}-{size}-0", 60.0, "invariant-vae/run.py",
+        "--parts figure9 --alike --full-precision --kinds VAE --channels 64 128 256 "
+        f"--vae-steps 20000 --rotations {added} --sizes {size} --first-seed 0 "
         "--data {data} --out {out}",
         "--vae-steps 2 --small",
     )  # fmt: skip
 
 
-def widths(name: str, part: str, seeds: str, seconds: float = 60.0) -> Job:
+def widths(name: str, part: str, seeds: str, seconds: float) -> Job:
     """Tables of paper 0, as many as fit."""
     return Job(
         f"weights-{name}", seconds, "invariant-weights/run.py",
@@ -76,17 +67,16 @@ def widths(name: str, part: str, seeds: str, seconds: float = 60.0) -> Job:
 
 
 def cifar(
-    data: str, only: str, augment: bool = False, words: str = "", recipe: str = "sharp",
-    epochs: int = 30, rotations: int = 4, seeds: str = "0", seconds: float = 65.0,
-) -> Job:  # fmt: skip
+    data: str, only: str, augment: bool = False, words: str = "", seconds: float = 65.0
+) -> Job:
     """Rows of Table 3 of paper 4 by a recipe, as many as fit; what does not end goes on later."""
     flags = "--augment " * augment + words
-    name = f"{data}-{only.replace(' ', '-')}-{recipe}-{rotations}{'-augmented' * augment}"
+    name = f"{data}-{only.replace(' ', '-')}-sharp-4{'-augmented' * augment}"
     return Job(
         name + (words and "-" + words.strip("-").replace(" ", "-")), seconds,
         "relaxed-equivariance/cifar.py",
-        f"--set {data} --recipe {recipe} --epochs {epochs} --only {only} --rotations {rotations} "
-        f"--seeds {seeds} {flags} --known {{here}}/relaxed-equivariance/results.json "
+        f"--set {data} --recipe sharp --epochs 30 --only {only} --rotations 4 "
+        f"--seeds 0 {flags} --known {{here}}/relaxed-equivariance/results.json "
         "--budget {left} --data {data} --out {out}/cifar.json",
         "--recipe tiny --epochs 1 --examples 128",
     )  # fmt: skip
@@ -105,19 +95,19 @@ QUEUES: dict[str, tuple[Job, ...]] = {
         widths("exact", "--part identified-exact", "0 1", 40.0),
         widths("blurred-1", "--part blurred", "1 2", 40.0),
         widths("others", f"--part start --tags {OTHERS} {SCALED}", "0", 30.0),
-        joint("180", 80.0),
-        joint("0", 80.0),
+        joint(180, 80.0),
+        joint(0, 80.0),
         vae(0, 50_000),
         vae(0, 12_500),
         vae(180, 12_500),
         AUGMENTED[0],
         vae(0, 25_000),
         cifar("cifar10", "t2-soft", seconds=75.0),
-        joint("90", 80.0),
+        joint(90, 80.0),
         *AUGMENTED[1:],
         vae(180, 25_000),
         *(vae(*cell) for cell in ((90, 12_500), (90, 25_000), (45, 50_000), (45, 12_500))),
-        joint("15", 80.0),
+        joint(15, 80.0),
         cifar("cifar10", "t2-soft", True, seconds=75.0),
         widths("fixed", "--part long --tags fixed", "1 2", 120.0),
         widths("learned", "--part long --tags learned", "1 2", 90.0),

@@ -113,3 +113,30 @@ def test_paired_seeds_see_a_difference_that_seeds_alone_would_hide():
     assert row["moved"] > 3 > 1 > row["moved, unpaired"]
     (row,) = compared("VAE", old, old)
     assert row["moved"] == row["moved, unpaired"] == 0
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_no_training_begins_after_the_budget_and_none_that_was_paid_is_lost(
+    together, results, monkeypatch, capsys
+):
+    accuracy, begun, kept = script("network_accuracy"), [], []
+
+    def measured(method, law, several):
+        count = len(several) if together else 1
+        for seed in range(len(several)):
+            begun.append((method, seed))
+            row = {"seed": seed, "method": method, "accuracy": 1.0, "seconds": 10.0}
+            yield {**row, "trained as one": count}
+
+    monkeypatch.setattr(accuracy, "measured", measured)
+    monkeypatch.setattr(accuracy, "load", lambda *_, **__: None)
+    monkeypatch.setattr(accuracy, "sets", lambda *_: (None, None))
+    monkeypatch.setattr(accuracy, "Comparison", lambda *_: None)
+    monkeypatch.setattr(accuracy, "record", lambda name, rows, part: kept.append(len(rows)))
+    words = "--labels 300 1250 --laws upright --methods none learned --seeds 0 1 --budget 5"
+    monkeypatch.setattr(sys, "argv", ["network_accuracy.py", *words.split()])
+    accuracy.main()
+    count = 2 if together else 1
+    assert begun == [(method, seed) for method in ("none", "learned") for seed in range(count)]
+    assert kept[-1] == 2 * count
+    assert "no time is left" in capsys.readouterr().out

@@ -189,6 +189,21 @@ def test_the_architecture_names_every_part_of_the_package():
             assert f"\n  {name}" in text, name
 
 
+def test_the_architecture_names_every_module():
+    text = (DOCS / "architecture.md").read_text()
+    package = ROOT / "src" / "symmetries"
+    by_rule = ("cuda", "triton", "cli", "results")  # a file for each kernel, or for each command
+    missing = [
+        path.relative_to(package)
+        for path in sorted(package.rglob("*.py"))
+        if not path.name.startswith("__")
+        and path.parent.name not in by_rule
+        and not path.name.endswith("_report.py")
+        and re.search(rf"\b{path.name}", text) is None
+    ]
+    assert missing == []
+
+
 def test_papers_have_pages_without_links_into_their_folders():
     pages = extension("paper_pages").pages()
     papers = {path.parent.name for path in (ROOT / "papers").glob("*/README.md")}

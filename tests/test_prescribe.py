@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import symmetries
-from symmetries.analysis import label_conflicts, prescribing
+from symmetries.analysis import label_conflicts, prescribe_trials, prescribing, quick_networks
 from symmetries.analysis.augmentation_code import code_for
 from symmetries.analysis.augmentation_laws import (
     MIXED,
@@ -22,8 +22,10 @@ from symmetries.analysis.augmentation_laws import (
 )
 from symmetries.analysis.label_conflicts import find_conflicts, limits_of
 from symmetries.analysis.light_moves import KINDS, relit
-from symmetries.analysis.prescribe_trials import is_confirmed, points
+from symmetries.analysis.prescribe_results import model_curves
+from symmetries.analysis.prescribe_trials import Task, is_confirmed, points, try_policies
 from symmetries.analysis.quick_networks import SIZES, Size, Trial, train, unmoved_networks
+from symmetries.analysis.stored_models import Loaded
 from symmetries.data import ImageSet
 from symmetries.results import Conflict, PrescribeResult
 
@@ -312,6 +314,58 @@ def test_what_is_not_more_likely_or_clearly_less_right_is_not_confirmed():
     assert not confirmed(-1.0, 0.5)
 
 
+def test_moves_that_no_class_may_do_are_neither_tried_nor_prescribed(monkeypatch):
+    tried_laws = []
+
+    def scores(pixels, labels, policies, *rest):
+        tried_laws.extend(policies)
+        found = torch.rand(1, 1, 2, 2, 40).repeat(len(policies), 1, 1, 1, 1)
+        found += torch.tensor([law[0].shift for law in policies]).view(-1, 1, 1, 1, 1)
+        return found
+
+    monkeypatch.setattr(prescribe_trials, "held_out_scores", scores)
+    limits = [label_conflicts.FURTHEST | {"mix": 0.0, "flip_x": 0.0}] * 2
+    task = Task(None, None, None, ("a", "b"), 0.0, (), limits, TINY, 0, lambda text: None)
+    bases = ({"mix": 1.0}, {"shift": 0.1, "mix": 1.0})
+    found, best = try_policies(task, bases, ({"flip_x": 0.5},))
+    assert best == {"shift": 0.1}
+    assert [one.amounts for one in found] == [{"shift": 0.1}]
+    assert len(tried_laws) == 2
+
+
+@pytest.mark.parametrize("best", [{}, {"shift": 0.1}])
+def test_the_number_of_networks_is_that_of_all_trainings(best, monkeypatch):
+    monkeypatch.setitem(SIZES, "quick", Size(2, 8, 2))
+    monkeypatch.setattr(prescribing, "BASES", ({"shift": 0.1}, {"rotation": 20.0}))
+    monkeypatch.setattr(prescribing, "ADDED", ())
+    monkeypatch.setattr(prescribing, "try_policies", lambda *how: (try_policies(*how)[0], best))
+    count, own = [], quick_networks.train
+    monkeypatch.setattr(quick_networks, "train", lambda t: count.extend(t) or own(t))
+    data = (torch.rand(96, 1, 8, 8), torch.arange(96) % 2)
+    with pytest.warns(RuntimeWarning):
+        found = symmetries.prescribe(data, preset="quick", device="cpu", progress=False)
+    assert found.networks == len(count)
+
+
+def test_brightness_within_what_is_prescribed_is_that_of_the_mix_that_holds_it():
+    x = torch.cat((torch.full((60, 1, 12, 12), 0.3), torch.full((60, 1, 12, 12), 0.7)))
+    data = ImageSet(x, torch.arange(120) // 60, class_names=("dark", "light"))
+    limits = [label_conflicts.FURTHEST] * 2
+    task = Task(data, x, data.labels, data.class_names, 0.0, (), limits, TINY, 0, lambda text: None)
+
+    def brighter(images):
+        mean = images.mean((1, 2, 3))
+        return torch.stack((0.5 - mean, mean - 0.5), 1)
+
+    def within(chosen):
+        curves = {one.name: one for one in model_curves(task, Loaded(brighter), chosen)}
+        return curves["light"].within, curves["rotation"].within
+
+    assert within({}) == (1.0, 1.0)
+    light, turned = within({"mix": 1.0})
+    assert light < 1 == turned
+
+
 def test_what_occurs_is_tried_too(tmp_path):
     assert prescribing.occurring(None) == ()
     with pytest.raises((ValueError, OSError)):
@@ -374,5 +428,6 @@ def test_classes_that_light_makes_alike_keep_their_other_limits():
         "limit": 0.1,
     }
     turn = {**light, "name": "rotation", "amount": 50.0, "limit": 20.0}
+    assert label_conflicts._conflict("light", "a", "b", 0.4, 1.0).limit == 0.0
     limits = limits_of(tuple(map(Conflict.model_validate, (light, turn))), "a")
     assert (limits["mix"], limits["rotation"]) == (0.0, 20.0)

@@ -242,7 +242,9 @@ def test_a_digest_is_that_of_the_learner():
     assert learner_digest(loss) is None
 
 
-@pytest.mark.parametrize("part", ["nn", "ops", "training", "learners/invariant_vae", "report"])
+@pytest.mark.parametrize(
+    "part", ["_utils", "nn", "ops", "training", "learners/invariant_vae", "report"]
+)
 def test_a_digest_changes_with_what_the_learner_stands_on(part, monkeypatch):
     before, digest_of = learner_digest(beta), provenance.source_digest
     changed = {part: "changed"}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 COMMIT_VARIABLE = "SYMMETRIES_COMMIT"
 
 #: Parts of the package whose code decides what a learner's training computes.
-GROUND = ("actions", "distributions", "groups", "nn", "ops", "training")
+GROUND = ("_utils", "actions", "distributions", "groups", "nn", "ops", "training")
 
 _CHECKOUT = Path(__file__).resolve().parents[3]
 

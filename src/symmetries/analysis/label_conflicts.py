@@ -77,7 +77,7 @@ def _conflict(name: str, first: str, second: str, size: float, share: float) -> 
     half = MARGIN * size / 2
     if name == "zoom":
         half = math.exp(MARGIN * math.log(size) / 2)
-    limit = 0.0 if name == "flip_x" else half
+    limit = 0.0 if name in ("flip_x", "light") else half
     facts = {"name": name, "first": first, "second": second, "amount": size}
     return Conflict.model_validate({**facts, "share": share, "limit": limit})
 

@@ -30,7 +30,7 @@ def check_orbit_group(group: Group[Any]) -> None:
 def check_orbit_preset(preset: str) -> None:
     """Raise an error for a preset that only the two-stage model has."""
     if preset == "paper":
-        remedy = "paper is a preset of the published model: add the method two-stage"
+        remedy = 'only discover has it, by the published model: add the method "two-stage"'
         raise invalid("preset", "quick or default", repr(preset), remedy)
 
 

@@ -12,7 +12,7 @@ from symmetries.analysis.classifiers import Classifier
 from symmetries.analysis.inputs import COPIES, share_of_copies
 from symmetries.analysis.label_conflicts import FURTHEST
 from symmetries.analysis.pictures import example_indices, example_labels, for_display, to_bytes
-from symmetries.analysis.prescribe_trials import REPEATS, Task, points
+from symmetries.analysis.prescribe_trials import Task, points
 from symmetries.analysis.provenance import Info, data_summary
 from symmetries.analysis.stored_models import Loaded, load_classifier, right_answers
 from symmetries.auditing.answers import CLASSIFIERS
@@ -32,6 +32,7 @@ def describe(
     tried: list[TriedPolicy],
     chosen: dict[str, float],
     scores: Tensor,
+    networks: int,
     curves: tuple[ModelCurve, ...],
     info: Info,
 ) -> PrescribeResult:
@@ -59,7 +60,7 @@ def describe(
         gain=found[0],
         robustness=found[1],
         accuracy=float(scores[0, :, 0].mean()),
-        networks=task.size.folds * (len(tried) + 2 + 2 * REPEATS),
+        networks=networks,
         curves=curves,
         fill=task.fill,
         code=code,
@@ -137,7 +138,8 @@ def model_curves(task: Task, loaded: Loaded, chosen: dict[str, float]) -> tuple[
             steps = [0.0, FURTHEST[name]]
         if name == "zoom":
             steps = [ends ** (k / 4) for k in range(-4, 5)]
-        law = task.laws(**({name: chosen[name]} if name in chosen else {}))
+        move = "mix" if name == "light" else name  # which holds all changes of light
+        law = task.laws(**({move: chosen[move]} if move in chosen else {}))
         generator = torch.Generator().manual_seed(task.seed)
         within = accuracy(draw(law, labels, generator))
         values = [accuracy(fixed(name, step, len(images))) for step in steps]

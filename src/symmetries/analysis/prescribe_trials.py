@@ -50,6 +50,11 @@ class Task:
         """The law of each class: these amounts, as far as its labels allow."""
         return [Law(**amounts).within(limits) for limits in self.limits]
 
+    def allowed(self, amounts: Amounts) -> Amounts:
+        """The moves of these amounts that the labels of at least one class allow."""
+        own = {name for law in self.laws(**amounts) for name in law.moves()}
+        return {name: far for name, far in Law(**amounts).moves().items() if name in own}
+
     def scores(
         self, policies: list[list[Law]], seeds: list[int], test: list[Law] | None, text: str
     ) -> Tensor:
@@ -82,14 +87,14 @@ def try_policies(
     seen: dict[tuple[Law, ...], tuple[Tensor, Amounts]] = {}
 
     def compare(several: list[Amounts], text: str) -> None:
-        fresh = {tuple(task.laws(**one)): one for one in several}
+        fresh = {tuple(task.laws(**one)): task.allowed(one) for one in several}
         fresh = {laws: one for laws, one in fresh.items() if laws not in seen}
         if not fresh:  # no class may go further
             return task.advance(text)
         scores = task.scores([list(laws) for laws in fresh], [0], None, text)[:, :, 0]
         for (laws, one), found in zip(fresh.items(), scores, strict=True):
             seen[laws] = (found, one)
-            if one := Law(**one).moves():
+            if one:
                 gain = points(found[:, 0] - none()[:, 0])
                 tried.append(TriedPolicy.model_validate({"amounts": one, "gain": gain}))
 
@@ -106,7 +111,7 @@ def try_policies(
     together = {name: amount for more in helpful for name, amount in more.items()}
     compare([{**base, **together}], "together")
     best = max((one for _, one in seen.values()), key=value)
-    return tried, Law(**best).moves()
+    return tried, best
 
 
 def confirm(task: Task, chosen: Amounts) -> Tensor:

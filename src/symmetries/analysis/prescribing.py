@@ -21,7 +21,14 @@ from symmetries.analysis.inputs import (
 )
 from symmetries.analysis.label_conflicts import find_conflicts, limits_of
 from symmetries.analysis.prescribe_results import LOOKED_AT, describe, load_model, model_curves
-from symmetries.analysis.prescribe_trials import Amounts, Task, confirm, is_confirmed, try_policies
+from symmetries.analysis.prescribe_trials import (
+    REPEATS,
+    Amounts,
+    Task,
+    confirm,
+    is_confirmed,
+    try_policies,
+)
 from symmetries.analysis.progress import progress_bar
 from symmetries.analysis.provenance import Call, Info, class_names
 from symmetries.analysis.quick_networks import SIZES, prepared, unmoved_networks
@@ -148,12 +155,13 @@ def prescription(
             advance=advance,
         )
         tried, best = try_policies(task, bases, ADDED)
+        networks = size.folds * (len(tried) + 2 + REPEATS * (2 if best else 1))
         scores = confirm(task, best)
         if best and not is_confirmed(scores):
             best, scores = {}, scores[:1].expand(2, -1, -1, -1, -1)  # chance on the first folds
         scores = scores[:, :, :, 0]
     curves = () if loaded is None else model_curves(task, loaded, best)
-    return describe(task, tried, best, scores, curves, info)
+    return describe(task, tried, best, scores, networks, curves, info)
 
 
 def check_classes(labels: Tensor, names: tuple[str, ...]) -> None:

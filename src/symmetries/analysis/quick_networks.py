@@ -1,7 +1,6 @@
 """Small networks trained with and without an augmentation: what it brings on held-out pictures."""
 
 import math
-import traceback
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -154,8 +153,9 @@ def _side_by_side(trials: list[Trial]) -> list[torch.nn.Module]:
         try:
             step = _captured(training, stream)
         except RuntimeError as error:
-            traceback.print_exc()
-            warnings.warn(f"a step is not a CUDA graph: {error}", RuntimeWarning, stacklevel=2)
+            cause = error.__context__ or error  # the end of a capture reports another error
+            text = f"training is slower: a step could not be captured as a CUDA graph: {cause}"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
             step = training.step
         running.append((training, stream, step))
     for done in range(WARM, max(trial.size.steps for trial in trials)):

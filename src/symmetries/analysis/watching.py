@@ -60,9 +60,9 @@ def watch(
         size: (height, width) to resize to.
         fill: background value from 0 to 1; None finds it at the borders.
         seed: of everything drawn.
-        model: a classifier, as of :func:`symmetries.audit`: what a change costs it is told, by its
-            scores on the reference under every change. Labels of the reference count as right; if
-            there are none, the model's own answers.
+        model: a classifier, as :func:`symmetries.audit` takes it, whose expected loss of accuracy
+            is reported: from its scores on the reference under every change. Labels of the
+            reference count as right; if there are none, the model's own answers.
         normalize: of the model's inputs, "imagenet" or "0.5/0.25".
         channels: "bgr" if the model wants blue first.
         trust: load a model's file that can run code.
@@ -97,9 +97,10 @@ def read_reference(
     check_content(images)
     copies = share_of_copies(images)
     if copies > COPIES:
-        text = f"{100 * copies:.0f} % of the reference are copies of other pictures in it: what is "
-        text += "compared with the stream was learned by heart, and other pictures look changed; "
-        warnings.warn(text + "remove copies", RuntimeWarning, stacklevel=2)
+        text = f"{100 * copies:.0f} % of the reference are copies of other pictures in it: the "
+        text += "network has been trained on pictures that the stream is compared with, and other "
+        text += "pictures may look changed; remove copies"
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
     return images
 
 

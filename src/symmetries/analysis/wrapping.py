@@ -34,7 +34,7 @@ from symmetries.auditing.answers import CLASSIFIERS
 from symmetries.auditing.models import PROBE, Model, check_answers
 from symmetries.auditing.run import Output
 from symmetries.data import ImageSet
-from symmetries.data.base import check_unit_range
+from symmetries.data.base import NEARLY, check_unit_range
 from symmetries.groups import CyclicShift, Group
 from symmetries.groups.names import as_group
 from symmetries.groups.ranges import Range, parse_range
@@ -48,7 +48,6 @@ from symmetries.training.step import mix
 HELD_OUT = 0.2  # of the reference
 MOST_HELD_OUT = 10_000
 LEAST_HELD_OUT = 40
-NEARLY = 1e-3  # by which values of pictures may be beyond [0, 1]
 BLURRED = 0.5  # of the blur of an orbit posterior's own views
 BEYOND = 1.15  # times the range: how far random moves go while the posterior is fitted
 

@@ -42,13 +42,17 @@ def generators(
             pictures: the name of a data set, a folder or a file.
         target: Columns of a .csv file that are outputs, with commas.
         model: A function of x instead of y: module:callable or .onnx.
-        fields: affine, linear, quadratic or cubic; of pictures fourier or colour too.
-        law: invariant, equivariant, dynamics or density; else by the data.
-        epsilon: Largest defect of a symmetry; by default 0.005, of fits 0.01, of pictures 0.1.
-        level: Confidence level.
-        degree: Of the polynomials; else chosen.
-        time_step: Between states of trajectories.
-        vectors: Vectors in a row, which one field moves together.
+        fields: Family that is searched: affine, linear, quadratic or cubic; for pictures fourier
+            or colour, too.
+        law: What a symmetry leaves as it is: invariant, equivariant, dynamics or density. By
+            default it follows from the data.
+        epsilon: Largest defect of a symmetry. By default 0.005 for models, 0.01 for fits and 0.1
+            for pictures.
+        level: Confidence level of all that is said.
+        degree: Degree of the polynomials that are fitted. By default it is chosen on held-out data.
+        time_step: Time between two states of a trajectory.
+        vectors: Number of vectors that stand side by side in a row, and that one field moves
+            together.
     """
     import torch
 

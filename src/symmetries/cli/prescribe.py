@@ -35,8 +35,10 @@ def prescribe(
     [dim]Example:[/] symmetries prescribe digits --out out/augmentation
 
     Options:
-        model: A classifier whose accuracy along the moves is reported: as of symmetries audit.
-        discovered: symmetries.json of symmetries discover: how far moves occur is tried, too.
+        model: A classifier, in any form that symmetries audit takes, whose accuracy along the
+            moves is reported.
+        discovered: The symmetries.json of symmetries discover. Motions as wide as those that occur
+            in the data are then tried, too.
         preset: quick (convolutional networks) or default (residual ones), 800 steps each. If it
             is not given, default on a GPU and quick on a CPU.
     """

@@ -43,10 +43,12 @@ def watch(
     [dim]Example:[/] symmetries watch reference/ camera-3/ --out out/camera-3
 
     Options:
-        reference: Pictures as they should be, as DATA.
-        stream: A folder of pictures that grows, other DATA, or - for names on standard input.
+        reference: Pictures as they should be: a data set by name, a file, or a folder.
+        stream: A folder of pictures that grows, a data set or a file, or - for names of pictures
+            on the standard input.
         alpha: Largest probability of any false alarm.
-        model: A classifier, as of symmetries audit: what a change costs it is told.
+        model: A classifier, in any form that symmetries audit takes. An alarm then comes with its
+            expected loss of accuracy.
     """
     import torch
 

@@ -27,7 +27,7 @@ def wrap(
     inputs: options.OtherInputs = None,
     normalize: options.Normalize = None,
     channels: options.Channels = None,
-    preset: options.Preset = None,
+    preset: Annotated[str | None, typer.Option(show_default=False)] = None,
     fill: options.Fill = None,
     trust: options.Trust = False,
     output: options.Output,
@@ -45,15 +45,19 @@ def wrap(
     Options:
         model: The folder model/ of symmetries fit, an .onnx file, module:callable, or (with
             --trust) a .pt2 file of torch.export.
-        reference: Pictures in the poses that the model knows: as DATA.
-        views: Poses of a picture that the model may see.
+        reference: Pictures in the poses that the model knows: a data set by name, a file, or a
+            folder.
+        views: Number of poses of a picture that the model may see.
         range: How far pictures will be moved: rotation=45,shift=2px. By default angles go all
             around, shifts over 15 % of the side and zooms up to 1.5.
-        limit: Points that pictures as they are may lose.
-        held_out: Pictures like REFERENCE that choose the rule, best those that the model has not
-            seen. By default a fifth of REFERENCE.
+        limit: Points, of accuracy or of the output's own score, that pictures in their own pose
+            may lose.
+        held_out: Pictures like REFERENCE by which the rule is chosen, best those that the model
+            has not seen. By default a fifth of REFERENCE.
         output_kind: Kind of the model's output, if it cannot be recognised: logits,
             probabilities, embedding, scalar, sequence, ctc, map, points or boxes.
+        preset: Preset of the orbit posterior: quick or default. If it is not given, default on a
+            GPU and quick on a CPU.
     """
     from symmetries.analysis.preprocessing import make_preprocessing
     from symmetries.analysis.progress import progress_bar

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from symmetries.data.convert import Images
 
 FOLDER_VARIABLE = "SYMMETRIES_DATA"
+NEARLY = 1e-3  # distance from [0, 1] that rounding and resampling leave
 FAR = 10.0  # distance from [0, 1] that noise and standardised images do not reach
 LARGE = 2.0  # above the values of noisy images in [0, 1]
 MOST_CLASSES = 100_000  # larger labels are identifiers, not classes

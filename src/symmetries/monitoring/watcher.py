@@ -12,7 +12,7 @@ from torch import Tensor
 
 from symmetries._validation.checks import check_images, check_number, check_whole, invalid
 from symmetries.data.background import background
-from symmetries.data.base import check_unit_range
+from symmetries.data.base import NEARLY, check_unit_range
 from symmetries.monitoring.eprocess import ExchangeabilityTest
 from symmetries.monitoring.losses import Loss, LossCurves, Model
 from symmetries.monitoring.moves import moves_of
@@ -25,7 +25,6 @@ RESPONSES = 400  # held-out pictures on which responses are measured
 KEPT = 2000  # features of the latest pictures, from which a change is measured
 LEAST = 100  # pictures of a reference
 SHOWN = 6  # pictures of the reference and of the stream that a page shows
-NEARLY = 1e-3  # by which values may be beyond [0, 1]
 TRACED = 400  # points of the evidence that are kept
 NAME = "watch"  # of the stored state
 
@@ -106,7 +105,7 @@ class Watcher:
             alpha: largest probability of any false alarm, whenever one looks.
             seed: of the split, the network and the test.
             fill: value of the background; None finds it at the borders.
-            model: from pictures to logits; what a change costs it is measured, too.
+            model: from pictures to logits; the accuracy that a change costs it is measured, too.
             labels: (N,) that it should give; by default what it answers for the reference.
         """
         check_images(reference)

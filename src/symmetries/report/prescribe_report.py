@@ -13,7 +13,7 @@ NAMES = {
     "shift": "shift",
     "zoom": "zoom",
     "flip_x": "mirror images",
-    "light": "brightness and contrast",
+    "light": "brightness",
     "erase": "erased squares",
     "mix": "one shear or change of light",
 }

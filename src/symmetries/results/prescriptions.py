@@ -19,9 +19,11 @@ class Conflict(Record):
         name: of the move.
         first: the class that is moved.
         second: the class that it then looks like.
-        amount: smallest amount at which that happens.
-        share: of the pictures of the first class for which it does, above that without a move.
-        limit: largest amount for both classes: half of it, as both are moved.
+        amount: at which they look alike most, where that happens first.
+        share: of the pictures of each class that then look like the other, above that without a
+            move; the largest over all amounts that were tried.
+        limit: largest amount for both classes: 0.8 times half of it, as both are moved; 0 for
+            mirror images and light.
     """
 
     name: MoveName
@@ -68,7 +70,10 @@ class ModelCurve(Record):
     name: MoveName
     amounts: tuple[float, ...]
     accuracy: tuple[float, ...]
-    within: float = Field(description="mean over what is prescribed, and over classes' own limits")
+    within: float = Field(
+        description="mean over what is prescribed, as far as each class may go; of brightness over "
+        "all shears and changes of light"
+    )
 
 
 class PrescribeResult(ShownResult):
@@ -80,7 +85,8 @@ class PrescribeResult(ShownResult):
         conflicts: what labels forbid.
         tried: every augmentation that was tried.
         gain: predicted gain of all of ``moves``, in points of accuracy on pictures like the data,
-            measured with small networks on folds that had no part in the choice.
+            measured with small networks on other cuts into folds than those that chose; these cuts
+            decide only whether anything is prescribed.
         robustness: the same on pictures that are moved as prescribed.
         accuracy: of the small networks without augmentation, on these folds.
         networks: number of trainings behind it.
