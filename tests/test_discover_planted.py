@@ -82,7 +82,7 @@ def test_poses_a_third_of_a_turn_apart_are_named(thirds):
     assert edges[0] == pytest.approx(-180)
     assert "The poses make the group C3" in thirds.to_html()
     assert "otated by multiples of 120°" in thirds.to_html()
-    again = SymmetryResult.from_json(thirds.to_json())
+    again = SymmetryResult.model_validate_json(thirds.model_dump_json(by_alias=True))
     assert again.subgroup == group
 
 
