@@ -1,6 +1,7 @@
 """Sweeps: one study, any number of processes, nothing lost when one dies."""
 
 import math
+import multiprocessing
 import os
 from pathlib import Path
 
@@ -107,7 +108,16 @@ def test_what_a_killed_process_left_is_tried_again(tmp_path):
     assert states == ["COMPLETE", "FAIL"]
 
 
-def test_several_processes_share_a_study(tmp_path):
+def test_several_processes_share_a_study(tmp_path, monkeypatch):
+    met = multiprocessing.get_context("fork").Barrier(2)
+    waited = []
+
+    def together(task, *, lr=0.1):
+        if not waited:  # its first run: the other process must have one, too
+            waited.append(met.wait(300))
+        return toy(task, lr=lr)
+
+    monkeypatch.setitem(OBJECTIVES, "toy", together)
     found = config(sampler="random", search={"lr": {"low": 0.01, "high": 0.3}}, trials=8)
     open_study(found, tmp_path)
     children = []
