@@ -18,6 +18,7 @@ from symmetries.learners.orbit_posterior.pose_views import PoseView
 from symmetries.learners.orbit_posterior.reading import far_moves, outer_mass
 from symmetries.learners.orbit_posterior.rounds import (
     LOOKED_AT,
+    UNSETTLED,
     Run,
     device_of,
     fit_round,
@@ -256,9 +257,9 @@ class Fit:
 
     @property
     def most_rounds(self) -> int:
-        """One more from six coordinates on: there is more to learn."""
+        """One more from six coordinates on, or while the last one brought much."""
         many = len(self.model.chart.coordinates) >= MANY_COORDINATES
-        return self.model.config.training.rounds + int(many)
+        return self.model.config.training.rounds + int(many or self.rise > UNSETTLED)
 
     def finish(self) -> None:
         """Train until it has settled."""

@@ -335,8 +335,13 @@ class OrbitPosterior(nn.Module):
         return min(1.0, self.config.network.largest / max(self.shape[1:]))
 
     def _views(self) -> Views:
-        """Amounts of blur in pixels of what networks see: edges were drawn on those of the data."""
-        return self.config.views.replace(edges=self.share * self.config.views.edges)
+        """Amounts of blur in pixels of what networks see: edges were drawn on those of the data.
+
+        Where shapes are asked for, all pictures become as blurred as the thinnest ones: that hides
+        their edges as well.
+        """
+        edges = 0.0 if self.chart.shapes else self.share * self.config.views.edges
+        return self.config.views.replace(edges=edges)
 
     def _view(self, chart: Chart) -> View | PoseView:
         channels, height, width = self.shape

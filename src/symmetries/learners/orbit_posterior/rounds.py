@@ -28,6 +28,7 @@ MOST_HELD_OUT = 2048
 LOOKED_AT = 1024  # held-out views at each look
 LOOKS = 10  # over a round
 FEWEST_STEPS = 600  # of a round; few pictures are overfitted by more
+UNSETTLED = 0.1  # nats: what brings more is not the last round that is worth its time
 OVERFITS = 0.7  # of a round: what is best before is followed by no other round
 STEPS, VALUES = 8, 2**25  # whose views a GPU makes at once: they take as long as those of one
 Run = Mapping[str, Any]  # fields of TrainConfig
