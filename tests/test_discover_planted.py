@@ -86,6 +86,15 @@ def test_poses_a_third_of_a_turn_apart_are_named(thirds):
     assert again.subgroup == group
 
 
+def test_portraits_of_separate_poses_are_counted_from_the_picture_as_it_is(thirds):
+    for one in thirds.pictures.surest:
+        density = np.array(one.densities["rotation"])
+        middles = (np.arange(len(density)) + 0.5) * 360 / len(density) - 180
+        near = np.abs((middles + 60) % 120 - 60) < 25
+        assert density[near].sum() > 0.75 * density.sum()
+    assert "counted from each picture as it is" in thirds.to_html()
+
+
 def test_widths_planted_beside_separate_poses_are_expected_as_they_are(thirds):
     narrow = thirds.check.planted[0]
     assert 100 < narrow.expected < 170  # three boxes of 43 degrees, 90 % of them

@@ -27,7 +27,14 @@ from symmetries.analysis.prescribe_trials import Task, is_confirmed, points, try
 from symmetries.analysis.quick_networks import SIZES, Size, Trial, train, unmoved_networks
 from symmetries.analysis.stored_models import Loaded
 from symmetries.data import ImageSet
-from symmetries.results import Conflict, PrescribeResult
+from symmetries.results import (
+    Conflict,
+    DataSummary,
+    Histogram,
+    PrescribeResult,
+    SymmetryResult,
+    Transformation,
+)
 
 LAW = Law(rotation=40, shift=0.1, zoom=1.3, flip_x=0.5, erase=0.2, mix=0.5)
 TINY = Size(200, 48, 2)
@@ -368,6 +375,21 @@ def test_brightness_within_what_is_prescribed_is_that_of_the_mix_that_holds_it()
 
 def test_what_occurs_is_tried_too(tmp_path):
     assert prescribing.occurring(None) == ()
+    data = DataSummary(name="d", count=9, height=20, width=10, channels=1)
+
+    def occurring(**facts):
+        none = Histogram(edges=(), density=())
+        part = Transformation(**{"verdict": "partial", "noise_floor": 1, "histogram": none} | facts)
+        return prescribing.occurring(
+            SymmetryResult.model_construct(data=data, transformations=(part,))
+        )
+
+    turn = {"name": "rotation", "unit": "degrees", "width90": 36}
+    assert occurring(**turn) == ({"rotation": 20.0, "mix": 1.0},)
+    assert occurring(**turn, poses=4) == ()  # quarter turns are no small turns
+    assert occurring(**turn | {"verdict": "absent"}) == ()
+    shift = {"name": "shift_x", "unit": "pixels", "width90": 3.6}
+    assert occurring(**shift) == ({"shift": 0.1, "mix": 1.0},)
     with pytest.raises((ValueError, OSError)):
         prescribing.occurring(tmp_path / "nothing.json")
 

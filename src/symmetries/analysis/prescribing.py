@@ -179,7 +179,10 @@ def check_classes(labels: Tensor, names: tuple[str, ...]) -> None:
 
 
 def occurring(discovered: str | Path | SymmetryResult | None) -> tuple[Amounts, ...]:
-    """Motions as far as they occur in the data, if that was looked for."""
+    """Motions as far as they occur in the data, if that was looked for.
+
+    Poses a whole fraction of a turn apart are no range of angles, and are left out.
+    """
     if discovered is None:
         return ()
     if not isinstance(discovered, SymmetryResult):
@@ -187,7 +190,7 @@ def occurring(discovered: str | Path | SymmetryResult | None) -> tuple[Amounts, 
     found: Amounts = {}
     side = max(discovered.data.height, discovered.data.width)
     for part in discovered.transformations:
-        if part.verdict not in ("partial", "full"):
+        if part.verdict not in ("partial", "full") or part.poses > 1:
             continue
         half = part.width90 / 0.9 / 2  # of a uniform law with this width
         if part.name == "rotation" and part.unit == "degrees":
