@@ -373,6 +373,17 @@ def test_brightness_within_what_is_prescribed_is_that_of_the_mix_that_holds_it()
     assert light < 1 == turned
 
 
+def test_curves_of_a_model_are_of_all_classes_where_pictures_are_sorted_by_class():
+    x, labels = torch.rand(1200, 1, 12, 12), torch.arange(1200) // 600
+    data = ImageSet(x, labels, class_names=("a", "b"))
+    limits = [label_conflicts.FURTHEST] * 2
+    task = Task(data, x, labels, ("a", "b"), 0.0, (), limits, TINY, 0, lambda text: None)
+    first = Loaded(lambda images: torch.tensor([[1.0, 0.0]]).expand(len(images), -1))
+    for curve in model_curves(task, first, {}):
+        assert 0.4 < curve.within < 0.6
+        assert all(0.4 < share < 0.6 for share in curve.accuracy)
+
+
 def test_what_occurs_is_tried_too(tmp_path):
     assert prescribing.occurring(None) == ()
     data = DataSummary(name="d", count=9, height=20, width=10, channels=1)
