@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import symmetries
-from symmetries.analysis import wrap_files
+from symmetries.analysis import wrap_files, wrapping
 from symmetries.analysis.canonicalised import CanonicalisedModel, within_range
 from symmetries.analysis.wrap_results import cautions
 from symmetries.analysis.wrap_rules import Scores, choose_rule, draw_moves, moved_pictures, paired
@@ -76,6 +76,13 @@ def turned(images, seed=3):
     group = as_group("rotation")
     angle = 2 * math.pi * torch.rand(len(images), 1, generator=torch.Generator().manual_seed(seed))
     return symmetries.ImageAction(group, interpolation="bicubic")(group.exp(angle), images)
+
+
+def test_held_out_pictures_are_of_all_classes_where_they_are_sorted(monkeypatch):
+    monkeypatch.setattr(wrapping, "MOST_HELD_OUT", 60)
+    given = ImageSet(torch.rand(120, 1, 16, 16), torch.arange(120) // 40)
+    held = wrapping.split_reference(given, (given.images, given.labels), {}, 0)[1]
+    assert held.labels.bincount().tolist() == [20, 20, 20]
 
 
 def test_accuracy_on_turned_pictures_is_restored(wrapped):

@@ -23,6 +23,7 @@ from symmetries.analysis.inputs import (
     without_constant,
 )
 from symmetries.analysis.orbit_densities import check_orbit_group, check_orbit_preset
+from symmetries.analysis.pictures import spread_indices
 from symmetries.analysis.preprocessing import make_preprocessing
 from symmetries.analysis.provenance import Call
 from symmetries.analysis.settings import choose_device, choose_preset
@@ -253,7 +254,7 @@ def split_reference(
         remedy = "a rule that is chosen on fewer says nothing: give more pictures"
         expected = f"at least {LEAST_HELD_OUT} held-out pictures"
         raise invalid("reference", expected, len(held), remedy)
-    return kept, held.subset(torch.arange(min(len(held), MOST_HELD_OUT)))
+    return kept, held.subset(spread_indices(len(held), MOST_HELD_OUT))
 
 
 def widths_of(group: Group[Any], given: Range | None, side: int) -> dict[str, float]:
