@@ -188,7 +188,7 @@ def remarks(result: SymmetryResult) -> list[str]:
     found, texts = result.subgroup, []
     if found is not None:
         texts.append(
-            f"The poses make the group {found.name}: they are {found.distance:.1f}° away from being "
+            f"The poses make the group {found.name}: they are {found.distance:.1f}° from being "
             f"spread evenly over it, and {found.alternative_distance:.1f}° from the nearest other "
             f"group, {found.alternative}."
         )
