@@ -194,8 +194,8 @@ class OrbitPosterior(nn.Module):
         return self.poses is None and self.chart.weighted
 
     def seen(self, images: Tensor) -> Tensor:
-        """Pictures as networks see them: shrunk, on a background of one value in all channels."""
-        small = shrunk(images, self.config.network.largest)
+        """Pictures as networks see them: shrunk, in single precision, on one value around them."""
+        small = shrunk(images.float(), self.config.network.largest)
         return small - self.ground_of(small) if any(self.ground) else small
 
     def ground_of(self, images: Tensor) -> Tensor:

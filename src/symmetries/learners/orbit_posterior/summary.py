@@ -70,7 +70,8 @@ class ParameterSummary:
         share_told: share of the pictures whose pose can be told.
         widths: deciles (11 numbers) of the widths of all pictures.
         edges: of the mean density.
-        density: mean over told pictures, each on the centre of its smallest set.
+        density: mean over told pictures, each on the centre of its smallest set, or as it is where
+            there are several poses.
         calibration: largest gap of the probability integral transform on unseen pictures.
         reason: why the width cannot be told, where it cannot.
         poses: number of evenly likely poses, a whole fraction of a turn apart, around which the
