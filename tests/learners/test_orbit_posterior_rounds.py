@@ -56,8 +56,16 @@ def test_each_further_round_is_as_long_as_all_before_it(monkeypatch):
     widths = [(1.0,), (0.8,), (0.7,), (0.69,), (0.69,)]
     losses = [-1.0, -1.005, -1.006, -1.007, -1.008]
     assert rounds_of(monkeypatch, losses, widths, rounds=6) == [10, 10, 20, 40]
-    rising = [-1.0, -1.1, -1.2, -1.3]
+    rising = [-1.0, -1.09, -1.18, -1.27]
     assert rounds_of(monkeypatch, rising, [(1.0,)] * 4, rounds=3) == [10, 10, 20]
+
+
+def test_one_round_more_where_the_last_one_brought_much(monkeypatch):
+    rising = [-1.0, -1.2, -1.4, -1.6, -1.8]
+    assert rounds_of(monkeypatch, rising, [(1.0,)] * 5, rounds=3) == [10, 10, 20, 40]
+    slower = [-1.0, -1.2, -1.4, -1.42]
+    assert rounds_of(monkeypatch, slower, [(1.0,)] * 4, rounds=3) == [10, 10, 20, 40]
+    assert rounds_of(monkeypatch, rising, [()] * 5, rounds=1) == [10]
 
 
 def test_one_coordinate_that_still_changes_is_enough_to_go_on(monkeypatch):

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from symmetries._utils.sampling import some_of
 from symmetries._validation.checks import invalid
 from symmetries.learners.orbit_posterior.calibrating import read_sets
 from symmetries.learners.orbit_posterior.chart import widened
@@ -102,7 +103,7 @@ def fit_folds(model: "OrbitPosterior", images: Tensor, run: Run) -> History:
         for fit in fits[:-1]:
             model.gains[fit.fold], model.rises[fit.fold] = -fit.best, fit.rise
         model.drifts = _mean_drifts(model, [fit.drift for fit in fits[:-1]])
-        unseen = images[folds == 0][:LOOKED_AT]
+        unseen = some_of(images[folds == 0], LOOKED_AT)
         if isinstance(model.view, PoseView):
             model.set_reach(far_moves(model, model.fits[0], unseen))
         else:
@@ -146,7 +147,7 @@ def _find_reach(
     vain. Where poses are computed, their range is known.
     """
     history = History()
-    rest, unseen = images[folds != 0], images[folds == 0][:LOOKED_AT]
+    rest, unseen = images[folds != 0], some_of(images[folds == 0], LOOKED_AT)
     computed = isinstance(model.view, PoseView)
     for attempt in range(MOST_TRIES):
         fit = Fit(model, model.fits[0], 0, rest, run, f"fold0-try{attempt}")
@@ -242,7 +243,7 @@ class Fit:
         self.drift = tuple(math.log(now / old) for old, now in pairs)
         change = max(map(abs, self.drift), default=math.inf)
         steady = self.rise < recipe.settled and change < recipe.steady
-        self.settled = overfits or steady or self.rounds == self.most_rounds
+        self.settled = overfits or steady or self.rounds >= self.most_rounds
 
     @torch.no_grad()
     def _learn_whitening(self) -> None:
@@ -257,9 +258,10 @@ class Fit:
 
     @property
     def most_rounds(self) -> int:
-        """One more from six coordinates on, or while the last one brought much."""
+        """One more from six coordinates on, or if the last of several brought much."""
+        most = self.model.config.training.rounds
         many = len(self.model.chart.coordinates) >= MANY_COORDINATES
-        return self.model.config.training.rounds + int(many or self.rise > UNSETTLED)
+        return most + int(many or (most > 1 and self.rise > UNSETTLED))
 
     def finish(self) -> None:
         """Train until it has settled."""

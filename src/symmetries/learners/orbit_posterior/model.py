@@ -7,6 +7,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from symmetries._utils.sampling import some_of
 from symmetries._validation.checks import (
     as_path,
     check_chw,
@@ -169,7 +170,7 @@ class OrbitPosterior(nn.Module):
         if self.chart.colours is None:
             self.ground = channel_offsets(small, float(self.action.fill))
             small = small - self.ground_of(small)
-        some = small[:LOOKED_AT]
+        some = some_of(small, LOOKED_AT)
         self.levels = (float(some.mean()), float(some.std().clamp_min(1e-6)))
         self.fold_count = folds or (MANY_FOLDS if len(data) < FEW_PICTURES else FEW_FOLDS)
         self.frame = find_frame(some, float(self.action.fill))
