@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import symmetries
 from symmetries._utils.config import presets_of
+from symmetries.cli.discover import table
 from symmetries.learners.orbit_posterior import Network, OrbitConfig, Reading, Training, Views
+from symmetries.report.words import remarks
 from symmetries.results import SymmetryResult
 
 CONFIG = OrbitConfig(
@@ -84,6 +87,27 @@ def test_poses_a_third_of_a_turn_apart_are_named(thirds):
     assert "otated by multiples of 120°" in thirds.to_html()
     again = SymmetryResult.model_validate_json(thirds.model_dump_json(by_alias=True))
     assert again.subgroup == group
+
+
+def test_portraits_of_separate_poses_are_counted_from_the_picture_as_it_is(thirds):
+    for one in thirds.pictures.surest:
+        density = np.array(one.densities["rotation"])
+        middles = (np.arange(len(density)) + 0.5) * 360 / len(density) - 180
+        near = np.abs((middles + 60) % 120 - 60) < 25
+        assert density[near].sum() > 0.75 * density.sum()
+    assert "counted from each picture as it is" in thirds.to_html()
+
+
+def test_the_command_shows_the_group_and_the_self_test_on_lines_of_their_own(thirds):
+    console = Console(width=200)
+    with console.capture() as shown:
+        console.print(table(thirds))
+    lines = [line.strip() for line in shown.get().splitlines()]
+    assert any(line.endswith("partial, in steps of 120°") for line in lines)
+    text = " ".join(lines)
+    assert "\\x0a" not in text
+    assert all(remark in text for remark in remarks(thirds))
+    assert len(remarks(thirds)) == 2
 
 
 def test_widths_planted_beside_separate_poses_are_expected_as_they_are(thirds):

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -11,7 +12,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import check_estimator
 
 from symmetries.data import load
-from symmetries.estimators import InvariantClassifier, InvariantRegressor, image_size
+from symmetries.estimators import InvariantClassifier, InvariantRegressor, image_size, networks
 from symmetries.groups.affine import Affine2
 
 SMALL = {"features": 24, "steps": 12, "samples": 2, "search": 2}
@@ -48,6 +49,19 @@ def fitted(rotated):
     X, y = rotated[0]
     options = {"features": 128, "samples": 16, "half_width": 0.2, "batch_size": 400, "lr": 0.2}
     return InvariantClassifier("rotation", **options).fit(X, y)
+
+
+def test_the_interval_is_that_of_all_classes_where_rows_are_sorted(fitted, monkeypatch):
+    seen = []
+
+    def interval(model, images, targets, parameter, **options):
+        seen.append(targets)
+        return 0.0, 1.0
+
+    monkeypatch.setattr(networks, "width_interval", interval)
+    images, targets = torch.rand(5000, 1, 8, 8), torch.arange(5000) // 500
+    networks.profile(fitted.model_, images, targets, 4)
+    assert seen[0].bincount().tolist() == [200] * 10
 
 
 def test_a_planted_rotation_is_reported_in_degrees_with_an_interval(fitted, rotated):

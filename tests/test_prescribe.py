@@ -27,7 +27,14 @@ from symmetries.analysis.prescribe_trials import Task, is_confirmed, points, try
 from symmetries.analysis.quick_networks import SIZES, Size, Trial, train, unmoved_networks
 from symmetries.analysis.stored_models import Loaded
 from symmetries.data import ImageSet
-from symmetries.results import Conflict, PrescribeResult
+from symmetries.results import (
+    Conflict,
+    DataSummary,
+    Histogram,
+    PrescribeResult,
+    SymmetryResult,
+    Transformation,
+)
 
 LAW = Law(rotation=40, shift=0.1, zoom=1.3, flip_x=0.5, erase=0.2, mix=0.5)
 TINY = Size(200, 48, 2)
@@ -366,8 +373,34 @@ def test_brightness_within_what_is_prescribed_is_that_of_the_mix_that_holds_it()
     assert light < 1 == turned
 
 
+def test_curves_of_a_model_are_of_all_classes_where_pictures_are_sorted_by_class():
+    x, labels = torch.rand(1200, 1, 12, 12), torch.arange(1200) // 600
+    data = ImageSet(x, labels, class_names=("a", "b"))
+    limits = [label_conflicts.FURTHEST] * 2
+    task = Task(data, x, labels, ("a", "b"), 0.0, (), limits, TINY, 0, lambda text: None)
+    first = Loaded(lambda images: torch.tensor([[1.0, 0.0]]).expand(len(images), -1))
+    for curve in model_curves(task, first, {}):
+        assert 0.4 < curve.within < 0.6
+        assert all(0.4 < share < 0.6 for share in curve.accuracy)
+
+
 def test_what_occurs_is_tried_too(tmp_path):
     assert prescribing.occurring(None) == ()
+    data = DataSummary(name="d", count=9, height=20, width=10, channels=1)
+
+    def occurring(**facts):
+        none = Histogram(edges=(), density=())
+        part = Transformation(**{"verdict": "partial", "noise_floor": 1, "histogram": none} | facts)
+        return prescribing.occurring(
+            SymmetryResult.model_construct(data=data, transformations=(part,))
+        )
+
+    turn = {"name": "rotation", "unit": "degrees", "width90": 36}
+    assert occurring(**turn) == ({"rotation": 20.0, "mix": 1.0},)
+    assert occurring(**turn, poses=4) == ()  # quarter turns are no small turns
+    assert occurring(**turn | {"verdict": "absent"}) == ()
+    shift = {"name": "shift_x", "unit": "pixels", "width90": 3.6}
+    assert occurring(**shift) == ({"shift": 0.1, "mix": 1.0},)
     with pytest.raises((ValueError, OSError)):
         prescribing.occurring(tmp_path / "nothing.json")
 

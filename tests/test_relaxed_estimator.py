@@ -6,7 +6,7 @@ import torch
 from sklearn.utils.estimator_checks import check_estimator
 
 from symmetries.data import digits, upside_down_sixes
-from symmetries.estimators import RelaxedClassifier
+from symmetries.estimators import RelaxedClassifier, relaxed
 from symmetries.groups import Cyclic
 
 SMALL = {"width": 2, "steps": 30, "batch_size": 32, "lr": 0.03, "relax": 0.5}
@@ -45,6 +45,17 @@ def test_what_strict_symmetry_cannot_tell_relaxed_layers_tell(sixes, soft):
     assert [row["coordinate"] for row in soft.relaxation_] == ["rotation"] * 3
     assert all(row["learned"] and row["error"] > 1e-3 for row in soft.relaxation_)
     assert set(soft.classes_) == {"six", "nine"}
+
+
+def test_errors_of_layers_are_of_all_classes_where_rows_are_sorted(monkeypatch):
+    seen = []
+    monkeypatch.setattr(relaxed, "relaxation", lambda model, x: seen.append(x) or [])
+    X = np.repeat([0.2, 0.8], 100)[:, None, None] * np.ones((200, 8, 8))
+    X += 0.01 * np.random.default_rng(0).random(X.shape)
+    RelaxedClassifier("c4", width=2, steps=1, batch_size=32).fit(X, np.arange(200) // 100)
+    shares = (seen[0].amax((1, 2, 3)) > 0.5).float()
+    assert len(shares) == 64
+    assert 0.4 < float(shares.mean()) < 0.6
 
 
 def test_history_has_the_loss_and_what_each_layer_learned(soft):

@@ -1,5 +1,7 @@
 """The orbit posterior as a scikit-learn transformer."""
 
+import copy
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -55,6 +57,19 @@ def test_a_planted_turn_is_found_and_undone(hooks):
         return np.square(pictures[steep] - upright[steep].mean(0)).mean()
 
     assert distance(model.transform(X)) < 0.5 * distance(X)
+
+
+def test_pictures_stay_as_they_are_where_there_are_several_poses(fitted):
+    model, X = fitted
+    (part,) = model.symmetries_.transformations
+    moved = {}
+    for poses in (1, 3):
+        told = part.model_copy(update={"verdict": "partial", "poses": poses})
+        again = copy.copy(model)
+        again.symmetries_ = model.symmetries_.model_copy(update={"transformations": (told,)})
+        moved[poses] = again.transform(X[:9])
+    assert np.abs(moved[1] - X[:9]).max() > 0.1
+    np.testing.assert_allclose(moved[3], X[:9], atol=1e-5)
 
 
 def test_shapes_go_in_and_out(fitted):

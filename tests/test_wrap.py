@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import symmetries
-from symmetries.analysis import wrap_files
+from symmetries.analysis import wrap_files, wrapping
 from symmetries.analysis.canonicalised import CanonicalisedModel, within_range
 from symmetries.analysis.wrap_results import cautions
 from symmetries.analysis.wrap_rules import Scores, choose_rule, draw_moves, moved_pictures, paired
@@ -76,6 +76,16 @@ def turned(images, seed=3):
     group = as_group("rotation")
     angle = 2 * math.pi * torch.rand(len(images), 1, generator=torch.Generator().manual_seed(seed))
     return symmetries.ImageAction(group, interpolation="bicubic")(group.exp(angle), images)
+
+
+@pytest.mark.parametrize("labels", [torch.arange(1200) // 400, torch.arange(1200) % 2])
+def test_held_out_pictures_are_of_all_classes_in_whatever_order_they_come(labels, monkeypatch):
+    monkeypatch.setattr(wrapping, "MOST_HELD_OUT", 600)
+    given = ImageSet(torch.rand(1200, 1, 8, 8), labels)
+    held = wrapping.split_reference(given, (given.images, labels), {}, 0)[1]
+    assert len(held) == 600
+    for half in (held.labels[::2], held.labels[1::2]):  # one decides, one is measured on
+        assert half.bincount().min() > 60
 
 
 def test_accuracy_on_turned_pictures_is_restored(wrapped):

@@ -81,8 +81,8 @@ def test_widths_by_class_are_saved_and_loaded(tmp_path):
 
 def test_a_fit_searches_each_class_after_all_of_them(monkeypatch):
     learner = averaged_by_class(steps=6, by_class=True, search=2, every=2, curvature_rows=30)
+    again, asked = copy.deepcopy(learner), []
     learner.class_widths = None
-    asked = []
 
     def line_search(values, name, bound, points):
         asked.append([value for value, _ in values([0.5, 2.0], 0)])
@@ -99,6 +99,9 @@ def test_a_fit_searches_each_class_after_all_of_them(monkeypatch):
     assert len({round(value, 4) for value, _ in classes}) == 3, "each class has its own logit"
     assert classes[0][1] == pytest.approx(shared[1], abs=0.5), "the same widths for all classes"
     assert learner(pictures(4)).shape == (4, 3)
+    asked.clear()
+    again.fit((pictures(30), torch.arange(30) % 3), **RUN)
+    assert asked[0] == pytest.approx(shared), "a fit begins without the widths of one before it"
 
 
 @pytest.mark.slow

@@ -119,3 +119,16 @@ def test_pictures_of_which_nothing_stays_in_sight_are_refused():
     )
     with pytest.raises(ValueError, match="stays in sight"):
         model.fit(x, device="cpu", progress=False)
+
+
+def test_data_sorted_by_class_are_looked_at_as_a_whole():
+    """The pictures of the last folder are shifted: the first thousands of pictures are not."""
+    still = torch.zeros(4_400, 1, 12, 12)
+    still[:, :, 4:8, 5:8] = 1.0
+    shifted = torch.zeros(1_600, 1, 12, 12)
+    shifted[:800, :, 4:8, 1:4] = 1.0
+    shifted[800:, :, 4:8, 8:11] = 1.0
+    model = OrbitPosterior("shift_x", (1, 12, 12), "quick")
+    light = 0.5 + 0.5 * torch.rand(6_000, 1, 1, 1, generator=torch.Generator().manual_seed(0))
+    model.prepared(torch.cat((still, shifted)) * light)
+    assert model.poses.reach["shift_x"] > 0.5

@@ -222,3 +222,18 @@ def test_a_fit_keeps_the_reach_that_was_asked_for():
     model.fit(letters(16, {"shift_x": 0.1, "shift_y": 0.1}, 80), device="cpu", progress=False)
     assert model.chart.reach["shift_x"] == 0.6
     assert 0.1 <= model.chart.reach["shift_y"] < 0.45
+
+
+@pytest.mark.parametrize("group", ["zoom", "translation", "shift_y"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
+def test_pictures_in_any_precision_have_the_densities_of_those_in_single(group, dtype):
+    images = letters(16, {"shift_x": 0.1, "shift_y": 0.1}, 80).to(dtype)
+    model = OrbitPosterior(group, (1, 16, 16), "quick")
+    config = model.config
+    model.config = config.replace(check=False, training={"steps": 2, "rounds": 1})
+    model.fit(images, device="cpu", progress=False)
+    (width, *_) = model.summary(images).parameters
+    assert math.isfinite(width.width90)
+    pairs = zip(model.densities(images[:3]), model.densities(images[:3].float()), strict=True)
+    assert all(torch.equal(given.mass, single.mass) for given, single in pairs)
+    assert model.sample(images[:1], 2).dtype == dtype

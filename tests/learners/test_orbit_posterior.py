@@ -19,8 +19,10 @@ from symmetries.learners.orbit_posterior import (
     Reading,
     Training,
     Views,
+    findings,
 )
 from symmetries.learners.orbit_posterior.cautions import about_training
+from symmetries.learners.orbit_posterior.verdicts import Headline
 
 
 def hooks(n, turn, seed=0, side=16, mirrored=False, shift=0.0):
@@ -254,6 +256,14 @@ def test_what_tells_nothing_is_refused(images, match):
     model = OrbitPosterior(ImageAction(Affine2("rotation")), (1, 16, 16), small(3))
     with pytest.raises(ValueError, match=match):
         model.fit(images, device="cpu", progress=False)
+
+
+def test_no_width_of_a_class_is_larger_than_that_of_the_uniform_law(monkeypatch):
+    images = hooks(100, 60)
+    wide = Headline(5.7, -0.1, 6.2, torch.ones(50, dtype=torch.bool), 1.0)  # 8 % more than uniform
+    monkeypatch.setattr(findings, "headline", lambda *_: wide)
+    found = fitted(images, config=small(3)).findings(images, torch.arange(100) % 2)
+    assert found.per_class["rotation"]["1"] == pytest.approx((324, 0, 324))
 
 
 def test_points_are_refused_by_name():

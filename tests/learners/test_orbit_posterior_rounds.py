@@ -37,7 +37,7 @@ def rounds_of(monkeypatch, losses, widths, **training):
 
     def fit_round(model, network, kept, held, recipe, run, name, seed, best):
         lengths.append(recipe.steps)
-        return fitting.History(), losses[len(lengths) - 1], False
+        return fitting.History(), {"all": losses[len(lengths) - 1]}, set()
 
     monkeypatch.setattr(fitting, "fit_round", fit_round)
     monkeypatch.setattr(fitting, "held_out_widths", lambda *_: widths[len(lengths) - 1])
@@ -56,8 +56,16 @@ def test_each_further_round_is_as_long_as_all_before_it(monkeypatch):
     widths = [(1.0,), (0.8,), (0.7,), (0.69,), (0.69,)]
     losses = [-1.0, -1.005, -1.006, -1.007, -1.008]
     assert rounds_of(monkeypatch, losses, widths, rounds=6) == [10, 10, 20, 40]
-    rising = [-1.0, -1.1, -1.2, -1.3]
+    rising = [-1.0, -1.09, -1.18, -1.27]
     assert rounds_of(monkeypatch, rising, [(1.0,)] * 4, rounds=3) == [10, 10, 20]
+
+
+def test_one_round_more_where_the_last_one_brought_much(monkeypatch):
+    rising = [-1.0, -1.2, -1.4, -1.6, -1.8]
+    assert rounds_of(monkeypatch, rising, [(1.0,)] * 5, rounds=3) == [10, 10, 20, 40]
+    slower = [-1.0, -1.2, -1.4, -1.42]
+    assert rounds_of(monkeypatch, slower, [(1.0,)] * 4, rounds=3) == [10, 10, 20, 40]
+    assert rounds_of(monkeypatch, rising, [()] * 5, rounds=1) == [10]
 
 
 def test_one_coordinate_that_still_changes_is_enough_to_go_on(monkeypatch):
@@ -121,7 +129,45 @@ def test_views_made_for_several_steps_teach_as_much(monkeypatch):
         recipe = model.config.training
         run = {"device": "cpu", "progress": False}
         found = rounds.fit_round(model, model.fits[0], kept, held, recipe, run, "", 0)
-        return -found[1]
+        return -found[1]["all"]
 
     assert gain(several=False) > 0.6  # of log 2 = 0.69
     assert gain(several=True) > 0.6
+
+
+def test_parts_of_a_network_end_with_the_best_weights_of_each(monkeypatch):
+    """Shifts of few pictures are overfitted while turns are still learned."""
+    model = OrbitPosterior("rotation,translation", (1, 16, 16), tiny(steps=20))
+    blob = torch.zeros(80, 1, 16, 16)
+    blob[:, :, 5:9, 4:11] = 0.5 + 0.5 * torch.rand(
+        80, 1, 4, 7, generator=torch.Generator().manual_seed(0)
+    )
+    small = model.prepared(blob)
+    network = model.fits[0]
+    parts = network.parts
+    assert {name: wanted for name, (_, wanted) in parts.items()} == {"turns": [0], "lines": [1, 2]}
+    names = set(network.state_dict())
+    owned = [{n for n in names if n.startswith(weights)} for weights, _ in parts.values()]
+    assert owned[0] | owned[1] == names
+    assert not owned[0] & owned[1]
+
+    states = []
+
+    class Watched(rounds.BestWeights):
+        def look(self, device):
+            states.append({k: v.clone() for k, v in self.model.state_dict().items()})
+            turns = self.folder is None and self.weights[0] == "whitening."
+            return -float(len(states)) if turns else float(len(states))
+
+    monkeypatch.setattr(rounds, "BestWeights", Watched)
+    recipe, run = model.config.training, {"device": "cpu", "progress": False}
+    _, losses, early = rounds.fit_round(
+        model, network, small[:60], small[60:], recipe, run, "", 0, {"turns": 0.0, "lines": 9.0}
+    )
+    assert early == {"lines"}  # best at the first look, turns at the last one
+    assert losses["lines"] == 2.0
+    now = network.state_dict()
+    for name in owned[0]:
+        assert torch.equal(now[name], states[-1][name])
+    for name in owned[1]:
+        assert torch.equal(now[name], states[1][name])

@@ -144,6 +144,16 @@ def test_degrees_are_chosen_on_data_held_out_and_misfits_are_noticed():
     assert waves.unexplained > 0.1
 
 
+@pytest.mark.parametrize("unit", [1.0, 1e-4])
+def test_what_is_missed_of_one_output_is_noticed_in_any_unit(unit):
+    """A ripple that no polynomial follows: without it both outputs keep their values in turns."""
+    x = points(4000, 2)
+    ripple = 0.5 * torch.sin(20 * x[:, :1])
+    y = torch.cat((radius(x), unit * (radius(x) + ripple)), 1)
+    found = symmetries.generators(x, y, fields="linear", epsilon=0.2)
+    assert found.answer.startswith("cannot be told: the fit misses part")
+
+
 def test_residuals_of_noise_have_no_structure():
     scores = [residual_structure(points(300, 2, s), points(300, 1, s + 100)) for s in range(40)]
     assert max(abs(score) for score in scores) < 4

@@ -179,6 +179,20 @@ def test_values_that_are_no_brightness_are_refused(fitted, corners, tmp_path, ch
         again(fitted, tmp_path).update(change(corners[1][:5]))
 
 
+def test_no_pictures_are_no_news(fitted, corners, tmp_path):
+    watcher = again(fitted, tmp_path)
+    assert watcher.update(corners[1][:0]).number == 0
+    assert watcher.update(corners[1][:5]) == watcher.update(corners[1][:0])
+
+
+def test_a_model_in_single_precision_is_measured_on_a_reference_in_double(corners, monkeypatch):
+    monkeypatch.setattr("symmetries.monitoring.readers.STEPS", 2)
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(400, 3))
+    single, double = (Watcher.fit(x, model=model) for x in (corners[0], corners[0].double()))
+    for kind, curve in single.losses.curves.items():
+        assert torch.equal(double.losses.curves[kind], curve)
+
+
 def test_a_reference_that_says_nothing_is_refused(corners):
     with pytest.raises(ValueError, match="data: expected images with some content"):
         symmetries.watch(torch.zeros(200, 1, 20, 20), iter(corners[1][:5]))

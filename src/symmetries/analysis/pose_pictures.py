@@ -44,8 +44,8 @@ def draw_poses(images: ImageSet, model: OrbitPosterior, found: OrbitFindings) ->
         labels=example_labels(images, chosen),
         gallery=to_bytes(torch.cat((shown[:, None], drawn), 1)),
         films=films,
-        surest=[_portrait(images, model, one, densities) for one in found.surest],
-        least_sure=[_portrait(images, model, one, densities) for one in found.least_sure],
+        surest=[_portrait(images, found, one, densities) for one in found.surest],
+        least_sure=[_portrait(images, found, one, densities) for one in found.least_sure],
     )
 
 
@@ -113,22 +113,28 @@ def weights_at(density: Densities, places: Tensor) -> Tensor:
 
 
 def _portrait(
-    images: ImageSet, model: OrbitPosterior, one: PictureFinding, like: list[Densities]
+    images: ImageSet, found: OrbitFindings, one: PictureFinding, like: list[Densities]
 ) -> Portrait:
     picture = for_display(images.images[one.index : one.index + 1])
     return Portrait(
         label=example_labels(images, [one.index])[0],
         picture=to_bytes(picture)[0],
         widths=one.widths,
-        densities={d.coordinate.name: _centred(d, one) for d in like},
+        densities={
+            d.coordinate.name: _centred(d, one, part.poses)
+            for d, part in zip(like, found.summary.parameters, strict=True)
+        },
     )
 
 
-def _centred(like: Densities, one: PictureFinding) -> list[float]:
-    """The density of a picture around the centre of its smallest set, on the whole range."""
+def _centred(like: Densities, one: PictureFinding, poses: int) -> list[float]:
+    """The density of a picture around the centre of its smallest set, on the whole range.
+
+    Several poses have no centre, and are counted from the picture as it is.
+    """
     name = like.coordinate.name
     mass = torch.tensor(one.densities[name])[None]
-    if like.coordinate.kind == "finite":
+    if like.coordinate.kind == "finite" or poses > 1:
         return mass[0].tolist()
     own = Densities(like.coordinate, mass, like.samples)
     step = round(float(own.centres()) / own.cell)

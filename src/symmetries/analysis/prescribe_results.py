@@ -16,7 +16,8 @@ from symmetries.analysis.prescribe_trials import Task, points
 from symmetries.analysis.provenance import Info, data_summary
 from symmetries.analysis.stored_models import Loaded, load_classifier, right_answers
 from symmetries.auditing.answers import CLASSIFIERS
-from symmetries.auditing.models import PROBE, Model
+from symmetries.auditing.models import Model
+from symmetries.data import ImageSet
 from symmetries.results import Estimate, ModelCurve, PrescribedMove, PrescribeResult, TriedPolicy
 from symmetries.results.pictures import EdgePictures
 
@@ -113,16 +114,22 @@ def edges(task: Task, chosen: dict[str, float]) -> EdgePictures:
 def load_model(
     model: str | Path | Model | Classifier, images: Tensor, labels: Tensor, trust: bool
 ) -> Loaded:
-    """The classifier whose accuracy is reported; images (N, C, H, W) are on its device."""
-    loaded = load_classifier(model, trust, images.device, images=images[:PROBE], labels=labels)
+    """The classifier whose accuracy is reported; a few images are on its device."""
+    loaded = load_classifier(model, trust, images.device, images=images, labels=labels)
     if loaded.kind not in CLASSIFIERS:
         raise invalid("model", "a classifier", f"a model of {loaded.kind}", "leave it out")
     return loaded
 
 
+def some_rows(images: ImageSet, most: int, seed: int) -> Tensor:
+    """Numbers of at most so many images, drawn at random: folders are sorted by class."""
+    return torch.randperm(len(images), generator=torch.Generator().manual_seed(seed))[:most]
+
+
 def model_curves(task: Task, loaded: Loaded, chosen: dict[str, float]) -> tuple[ModelCurve, ...]:
     """Accuracy of a given model along each move, and within what is prescribed."""
-    images, labels = task.images.images[:LOOKED_AT].to(task.pixels.device), task.labels[:LOOKED_AT]
+    rows = some_rows(task.images, LOOKED_AT, task.seed)
+    images, labels = task.images.images[rows].to(task.pixels.device), task.labels[rows]
     own = right_answers(loaded, labels)
 
     def accuracy(moves: Tensor) -> float:

@@ -20,7 +20,7 @@ from symmetries.analysis.inputs import (
     without_constant,
 )
 from symmetries.analysis.label_conflicts import find_conflicts, limits_of
-from symmetries.analysis.prescribe_results import LOOKED_AT, describe, load_model, model_curves
+from symmetries.analysis.prescribe_results import describe, load_model, model_curves, some_rows
 from symmetries.analysis.prescribe_trials import (
     REPEATS,
     Amounts,
@@ -33,7 +33,7 @@ from symmetries.analysis.progress import progress_bar
 from symmetries.analysis.provenance import Call, Info, class_names
 from symmetries.analysis.quick_networks import SIZES, prepared, unmoved_networks
 from symmetries.analysis.settings import choose_device, choose_preset
-from symmetries.auditing.models import Model
+from symmetries.auditing.models import PROBE, Model
 from symmetries.learners.orbit_posterior.frames import find_frame
 from symmetries.results import PrescribeResult, SymmetryResult
 from symmetries.training.step import mix
@@ -49,6 +49,7 @@ BASES: tuple[Amounts, ...] = (
 ADDED: tuple[Amounts, ...] = ({"flip_x": 0.5}, {"erase": 0.25}, {"mix": 0.0})
 FEWEST = 80  # pictures
 EACH = 8  # of a class
+FRAMED = 1024  # pictures that say whether there is a background
 
 
 def prescribe(
@@ -133,10 +134,11 @@ def prescription(
         check_number(fill, "fill", 0, 1)
     else:
         value = resolve_background(images, None, say)
-        around = value if find_frame(images.images[:1024], value).plain else None
+        some = images.images[some_rows(images, FRAMED, seed)]
+        around = value if find_frame(some, value).plain else None
     bases = (*BASES, *occurring(discovered))
-    seen_by_model = images.images[:LOOKED_AT].to(place)
-    loaded = None if model is None else load_model(model, seen_by_model, labels, trust)
+    probe = images.images[:PROBE].to(place)
+    loaded = None if model is None else load_model(model, probe, labels, trust)
     with progress_bar("prescribe", total=5, quiet=not progress) as advance:
         pixels, size = prepared(images.images).to(place), SIZES[preset]
         seen = unmoved_networks(pixels, labels, len(names), size, mix(seed, 9))
@@ -179,7 +181,10 @@ def check_classes(labels: Tensor, names: tuple[str, ...]) -> None:
 
 
 def occurring(discovered: str | Path | SymmetryResult | None) -> tuple[Amounts, ...]:
-    """Motions as far as they occur in the data, if that was looked for."""
+    """Motions as far as they occur in the data, if that was looked for.
+
+    Poses a whole fraction of a turn apart are no range of angles, and are left out.
+    """
     if discovered is None:
         return ()
     if not isinstance(discovered, SymmetryResult):
@@ -187,7 +192,7 @@ def occurring(discovered: str | Path | SymmetryResult | None) -> tuple[Amounts, 
     found: Amounts = {}
     side = max(discovered.data.height, discovered.data.width)
     for part in discovered.transformations:
-        if part.verdict not in ("partial", "full"):
+        if part.verdict not in ("partial", "full") or part.poses > 1:
             continue
         half = part.width90 / 0.9 / 2  # of a uniform law with this width
         if part.name == "rotation" and part.unit == "degrees":

@@ -238,13 +238,14 @@ def check_group(group: Group[Any]) -> Group[Any]:
 def split_reference(
     images: ImageSet, held_out: Readable | None, reading: Reading, seed: int
 ) -> tuple[ImageSet, ImageSet]:
-    """Pictures to learn poses from, and pictures to choose by and to measure on."""
+    """Pictures to learn poses from, and pictures in random order to choose by and to measure on."""
     if held_out is not None:
         held = without_constant(read_images(held_out, **reading))
         if held.images.shape[1:] != images.images.shape[1:]:
             got = f"{tuple(held.images.shape[1:])} and {tuple(images.images.shape[1:])}"
             raise invalid("held_out", "pictures of the reference's shape", got, "resize them")
-        kept = images
+        order = torch.randperm(len(held), generator=torch.Generator().manual_seed(mix(seed, 70)))
+        kept, held = images, held.subset(order[:MOST_HELD_OUT])
     else:
         order = torch.randperm(len(images), generator=torch.Generator().manual_seed(mix(seed, 70)))
         count = min(round(HELD_OUT * len(images)), MOST_HELD_OUT)
@@ -253,7 +254,7 @@ def split_reference(
         remedy = "a rule that is chosen on fewer says nothing: give more pictures"
         expected = f"at least {LEAST_HELD_OUT} held-out pictures"
         raise invalid("reference", expected, len(held), remedy)
-    return kept, held.subset(torch.arange(min(len(held), MOST_HELD_OUT)))
+    return kept, held
 
 
 def widths_of(group: Group[Any], given: Range | None, side: int) -> dict[str, float]:

@@ -101,5 +101,5 @@ def table(result: "SymmetryResult") -> Table:
             f"[{VERDICTS[part.verdict]}]{part.verdict}{steps}[/]",
         )
     if remarks(result):
-        shown.caption, shown.caption_justify = escape("\n".join(remarks(result))), "left"
+        shown.caption, shown.caption_justify = "\n".join(map(escape, remarks(result))), "left"
     return shown

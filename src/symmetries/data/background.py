@@ -5,6 +5,7 @@ import warnings
 import torch
 from torch import Tensor
 
+from symmetries._utils.sampling import some_of
 from symmetries._validation.checks import check_images, check_some, check_tensors
 
 LIKE_THE_BACKGROUND = 0.02  # tolerance, as a fraction of the range of the values
@@ -38,10 +39,10 @@ def background(images: Tensor, unit: float | None = None) -> float:
     check_tensors(images=images)
     unit = (255.0 if images.dtype == torch.uint8 else 1.0) if unit is None else unit
     if images.ndim == 4 and not (images.is_floating_point() or images.is_complex()):
-        images = images[:LOOKED_AT].float()  # differences of uint8 would wrap around
+        images = some_of(images, LOOKED_AT).float()  # differences of uint8 would wrap around
     check_images(images)
     check_some(images, "images")
-    some = images[:LOOKED_AT].transpose(0, 1)
+    some = some_of(images, LOOKED_AT).transpose(0, 1)
     border = torch.cat((some[..., (0, -1), :].flatten(1), some[..., (0, -1)].flatten(1)), 1)
     like = LIKE_THE_BACKGROUND * unit
     middles = border.median(1, keepdim=True).values  # (C, 1)

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from symmetries._validation.checks import check_module, invalid
+from symmetries.auditing.run import spread_mask
 from symmetries.groups import SE2, Affine2, MatrixGroup
 from symmetries.groups.base import Group
 from symmetries.learners.invariant_network import InvariantNetwork, InvariantNetworkConfig
@@ -155,7 +156,8 @@ def profile(
     """
     found = []
     count, side = len(targets), max(images.shape[-2:])
-    images, targets = images[:EXAMPLES], targets[:EXAMPLES]
+    some = spread_mask(count, EXAMPLES)  # rows may be sorted by class
+    images, targets = images[some], targets[some]
     for i, parameter in enumerate(model.group.parameters):
         here = min(float(model.half_width[0, i].detach()), parameter.bound)
         shown, unit = parameter.display(here, side)

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from symmetries._validation.checks import check_choice, check_number, check_whole, invalid
+from symmetries.auditing.run import spread_mask
 from symmetries.estimators.arrays import given_seed, read_classes, read_seed
 from symmetries.estimators.images import ImageEstimator
 from symmetries.groups import Cyclic, Dihedral
@@ -170,7 +171,8 @@ class RelaxedClassifier(ClassifierMixin, ImageEstimator):  # type: ignore[misc]
             raise invalid("loss_", "a finite loss", self.loss_, "scale the data, or lower lr")
         self.n_iter_ = self.steps
         self.model_ = model.eval()
-        self.relaxation_ = relaxation(model.model, inputs[:EXAMPLES])
+        # Rows may be sorted by class.
+        self.relaxation_ = relaxation(model.model, inputs[spread_mask(len(inputs), EXAMPLES)])
         model.double()  # predictions of one image then do not depend on the others
         return self
 

@@ -31,9 +31,11 @@ class SymmetryEstimator(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):
 
     The method "orbit" learns the density of poses along the orbit of each picture
     (:class:`symmetries.OrbitPosterior`); ``transform`` moves pictures to the middle of the poses
-    that occur, along the parameters that are absent or partial. The method "two-stage" sees every
-    image as a prototype moved by a random transformation, x = T_eta(x_hat) (Allingham et al. 2024,
-    :class:`symmetries.SymmetryModel`); ``transform`` gives prototypes, of full symmetries, too.
+    that occur, along the parameters that are absent or partial; where there are several poses, a
+    whole fraction of a turn apart, there is no middle, and pictures stay as they are. The method
+    "two-stage" sees every image as a prototype moved by a random transformation, x = T_eta(x_hat)
+    (Allingham et al. 2024, :class:`symmetries.SymmetryModel`); ``transform`` gives prototypes, of
+    full symmetries, too.
 
     Args:
         group: names such as "rotation" or "rotation,translation", or a ``Group``.
@@ -142,8 +144,8 @@ class SymmetryEstimator(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):
         images = self._checked(X)
         if self.method == "orbit":
             parts = self.symmetries_.transformations
-            found = {part.name for part in parts if part.verdict in ("absent", "partial")}
-            moved = centred(self.model_, images, found)
+            known = [part for part in parts if part.verdict in ("absent", "partial")]
+            moved = centred(self.model_, images, {p.name for p in known if p.poses == 1})
         else:
             moved = self.model_.prototype(images, self.refine)
         return self._back(moved, np.asarray(X).shape[1:])

@@ -68,6 +68,9 @@ def choose_degree(
 ) -> FitQuality:
     """Choose the degree on the first half of the data, and test the fit on all of it.
 
+    Outputs count alike, each by its standard deviation: in whatever units, none hides what is
+    missed of another.
+
     Args:
         points: (n, d).
         outputs: (n, m).
@@ -84,9 +87,12 @@ def choose_degree(
     if limit < sizes[0]:
         expected = f"at least {rows_needed(points.shape[1])} rows to fit a function"
         raise invalid("data", expected, len(points), "give more data, or a model")
-    if not bool((outputs.std(0) > 1e-12 * outputs.abs().amax(0)).any()):
+    deviation = outputs.std(0)
+    varies = deviation > 1e-12 * outputs.abs().amax(0)
+    if not bool(varies.any()):
         got = "the same numbers in all rows"
         raise invalid("y", "outputs that vary", got, "every field is a symmetry of them")
+    outputs = outputs / torch.where(varies, deviation, 1.0)
     if degree is not None and not surfaces and not determined(points[first], degree):
         got = f"{degree}, though a polynomial of this degree is 0 on all data"
         remedy = "slopes are not known then: give a lower degree, or a model"

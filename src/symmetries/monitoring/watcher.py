@@ -132,10 +132,10 @@ class Watcher:
             bins = _bins(reader(held_out), edges)
         test, losses = ExchangeabilityTest(bins, BINS, alpha, seed), None
         if model is not None:
-            rows = order.tensor_split(2)[1][:RESPONSES]
+            rows, shown = order.tensor_split(2)[1][:RESPONSES], held_out[:RESPONSES]
             with torch.no_grad():
-                own = model(reference[rows]).argmax(-1).cpu() if labels is None else labels[rows]
-            losses = LossCurves.measure(model, own, reference[rows], reader.moves, value)
+                own = model(shown).argmax(-1).cpu() if labels is None else labels[rows]
+            losses = LossCurves.measure(model, own, shown, reader.moves, value)
         return cls(reader, responses, edges, test, losses=losses, shown=held_out[:SHOWN])
 
     def update(self, pictures: Tensor) -> Finding:
@@ -144,6 +144,8 @@ class Watcher:
         if tuple(pictures.shape[1:]) != self.reader.shape:
             got = f"{tuple(pictures.shape[1:])}"
             raise invalid("stream", f"pictures {self.reader.shape}", got, "resize them")
+        if len(pictures) == 0:
+            return self.finding()
         check_unit_range(pictures, "stream", NEARLY)
         with torch.no_grad():
             features = self.reader.features(pictures.float())

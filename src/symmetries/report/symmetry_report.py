@@ -86,6 +86,8 @@ def _density_sections(
         "of the smallest set that holds 90 % of its own density: poses that are equally likely "
         "within a range look like a box. Zero is the middle of the poses that occur."
     )
+    if any(part.poses > 1 for part in parts):
+        told += " Several separate poses are counted from each picture as it is, at zero."
     if pictures is None:
         drawings: list[Block] = [
             Drawing(

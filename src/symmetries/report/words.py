@@ -188,8 +188,9 @@ def remarks(result: SymmetryResult) -> list[str]:
     found, texts = result.subgroup, []
     if found is not None:
         texts.append(
-            f"The poses make the group {found.name}: they are {found.distance:.1f}° from even on "
-            f"it, and {found.alternative_distance:.1f}° on {found.alternative}, the nearest other."
+            f"The poses make the group {found.name}: they are {found.distance:.1f}° from being "
+            f"spread evenly over it, and {found.alternative_distance:.1f}° from the nearest other "
+            f"group, {found.alternative}."
         )
     if result.check is not None:
         texts.append(result.check.sentence)

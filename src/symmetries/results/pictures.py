@@ -64,7 +64,8 @@ class Portrait:
         label: a name for it.
         picture: (H, W, C).
         widths: 90 % width by name of the parameter.
-        densities: by name of the parameter, around the centre of the picture's smallest set.
+        densities: by name of the parameter, around the centre of the picture's smallest set, or
+            around the picture as it is where there are several poses.
     """
 
     label: str

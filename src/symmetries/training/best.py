@@ -31,6 +31,9 @@ class BestWeights:
         looks: over the whole training.
         prepare: from images and random numbers to what the loss gets; called once for all looks,
             which have the same numbers. None: the loss gets the images.
+        weights: beginnings of the names of the weights that are kept; by default all. Parts of a
+            model that share no weights have a best moment each.
+        folder: name of the folder within that of the run.
     """
 
     def __init__(
@@ -41,15 +44,18 @@ class BestWeights:
         config: TrainConfig,
         looks: int = LOOKS,
         prepare: Callable[[Batch, Draws], Batch] | None = None,
+        weights: tuple[str, ...] = ("",),
+        folder: str = "best",
     ) -> None:
         self.model = model
         self.images = images
         self.loss = loss
         self.prepare = prepare
+        self.weights = weights
         self._prepared: dict[int, Batch] = {}
         self.every = max(1, config.steps // looks)
         self.total = config.steps
-        self.folder: Path | None = None if config.out is None else config.out / "best"
+        self.folder: Path | None = None if config.out is None else config.out / folder
         self.best = math.inf
         self.when = 0  # steps until the best look
         self.state: dict[str, Tensor] = {}
@@ -102,4 +108,9 @@ class BestWeights:
     def restore(self) -> None:
         """Load the best weights into the model."""
         if self.state:
-            self.model.load_state_dict(self.state)
+            self.load(self.state)
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Load the weights that are kept from a state of the whole model."""
+        own = {name: value for name, value in state.items() if name.startswith(self.weights)}
+        self.model.load_state_dict({**self.model.state_dict(), **own})

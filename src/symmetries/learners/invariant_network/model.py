@@ -217,6 +217,7 @@ class InvariantNetwork(LabelledLearner):
         searches = self.config.learn and self.config.evidence.search > 0
         if searches:
             few = {name: options[name] for name in SHARED if name in options}
+            self.class_widths, self.class_profiles = None, []  # of a fit before this one
             self.profiles = search_widths(self, images, targets, title="search of widths", **few)
             used = torch.tensor([profile.used for profile in self.profiles])
             self.network.box.set_half_width(used)

@@ -4,6 +4,7 @@ import math
 from typing import TYPE_CHECKING
 
 from symmetries.learners.orbit_posterior.planting import Planted, nearest_planted
+from symmetries.learners.orbit_posterior.rounds import UNSETTLED
 
 if TYPE_CHECKING:
     from symmetries.learners.orbit_posterior.model import OrbitPosterior
@@ -11,7 +12,6 @@ if TYPE_CHECKING:
 
 FEW_TOLD = 0.03
 POOR_RECOVERY = 0.2
-UNSETTLED = 0.1  # nats
 MOST_OUTER = 0.01
 
 

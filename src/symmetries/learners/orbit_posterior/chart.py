@@ -29,7 +29,8 @@ from symmetries.ops.affine_exp import affine_exp
 from symmetries.ops.affine_inverse import affine_inverse
 
 Kind = Literal["finite", "circle", "line"]
-STRETCHES = ("zoom", "scale_x", "scale_y", "shear")
+DIRECTED = ("scale_x", "scale_y", "shear")
+STRETCHES = ("zoom", *DIRECTED)
 SHIFTS = ("shift_x", "shift_y")
 COLOURS = ("hue", "saturation", "value")
 # How far random moves go at first; they are widened where the data go further.
@@ -125,6 +126,11 @@ class Chart:
     def moves_pixels(self) -> bool:
         """Whether anything but colours changes."""
         return self.planar is not None or self.finite is not None
+
+    @property
+    def shapes(self) -> bool:
+        """Whether the shape of content changes, not only its size."""
+        return not set(DIRECTED).isdisjoint(self.names)
 
     def draw(self, unit: Tensor) -> Tensor:
         """Coordinates (N, D) drawn from pi, from uniform numbers (N, D) in [0, 1)."""

@@ -80,7 +80,8 @@ class Training(Recipe):
     ``steps`` are those of the first round; each further one is as long as all before it together.
 
     Args:
-        rounds: at most, and one more for groups of six parameters.
+        rounds: at most; one more for groups of six parameters, or if the last of several brought
+            much.
         settled: nats; see ``steady``.
         steady: the round that changes the widths of held-out pictures by a smaller share than this,
             and their likelihood by less than ``settled``, is the last.

@@ -13,6 +13,7 @@ from symmetries.learners.orbit_posterior.calibrating import (
     recalibrated,
     shortest_arc,
 )
+from symmetries.learners.orbit_posterior.chart import Coordinate
 from symmetries.learners.orbit_posterior.reading import Densities, read
 from symmetries.learners.orbit_posterior.symmetric import self_symmetric
 from symmetries.learners.orbit_posterior.verdicts import (
@@ -97,11 +98,15 @@ def headlines(
         rule, cell = model.config.reading, choosing.cell
         cell = 0.02 if choosing.coordinate.kind == "finite" else cell
         line = headline(widths, reading[usable], own, found.folds[usable], rule, cell, seed, curve)
-        most = uniform_width(choosing.coordinate)
-        least = 1.0 if choosing.coordinate.kind == "finite" else 0.0  # at least one element
-        ends = {n: max(least, min(getattr(line, n), most)) for n in ("width", "low", "high")}
-        lines.append(replace(line, **ends))
+        lines.append(possible(line, choosing.coordinate))
     return lines
+
+
+def possible(line: Headline, coordinate: Coordinate) -> Headline:
+    """A width and its interval no larger than of the uniform law, and of one element at least."""
+    most, least = uniform_width(coordinate), 1.0 if coordinate.kind == "finite" else 0.0
+    ends = {n: max(least, min(getattr(line, n), most)) for n in ("width", "low", "high")}
+    return replace(line, **ends)
 
 
 def calibrated(found: Crossed, lines: list[Headline], usable: Tensor) -> Crossed:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from symmetries._validation.checks import check_classes
-from symmetries.learners.orbit_posterior.crossing import Crossed, usable_pictures
+from symmetries.learners.orbit_posterior.crossing import Crossed, possible, usable_pictures
 from symmetries.learners.orbit_posterior.reading import Densities
 from symmetries.learners.orbit_posterior.summary import OrbitSummary, summarise
 from symmetries.learners.orbit_posterior.symmetric import contents_repeat
@@ -154,6 +154,7 @@ def _by_class(
                 mix(seed, value),
                 curve,
             )
+            line = possible(line, coordinate)
             low, high = (coordinate.display(end, side)[0] for end in (line.low, line.high))
             name = names[value] if names else str(value)
             table[name] = (coordinate.display(line.width, side)[0], low, high)

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from symmetries._utils.sampling import some_of
 from symmetries._validation.checks import invalid
 from symmetries.learners.orbit_posterior.calibrating import read_sets
 from symmetries.learners.orbit_posterior.chart import widened
@@ -18,6 +19,7 @@ from symmetries.learners.orbit_posterior.pose_views import PoseView
 from symmetries.learners.orbit_posterior.reading import far_moves, outer_mass
 from symmetries.learners.orbit_posterior.rounds import (
     LOOKED_AT,
+    UNSETTLED,
     Run,
     device_of,
     fit_round,
@@ -101,7 +103,7 @@ def fit_folds(model: "OrbitPosterior", images: Tensor, run: Run) -> History:
         for fit in fits[:-1]:
             model.gains[fit.fold], model.rises[fit.fold] = -fit.best, fit.rise
         model.drifts = _mean_drifts(model, [fit.drift for fit in fits[:-1]])
-        unseen = images[folds == 0][:LOOKED_AT]
+        unseen = some_of(images[folds == 0], LOOKED_AT)
         if isinstance(model.view, PoseView):
             model.set_reach(far_moves(model, model.fits[0], unseen))
         else:
@@ -145,7 +147,7 @@ def _find_reach(
     vain. Where poses are computed, their range is known.
     """
     history = History()
-    rest, unseen = images[folds != 0], images[folds == 0][:LOOKED_AT]
+    rest, unseen = images[folds != 0], some_of(images[folds == 0], LOOKED_AT)
     computed = isinstance(model.view, PoseView)
     for attempt in range(MOST_TRIES):
         fit = Fit(model, model.fits[0], 0, rest, run, f"fold0-try{attempt}")
@@ -177,8 +179,8 @@ class Fit:
         images: (N, C, H, W) to learn from and to stop by.
         run: fields of :class:`symmetries.training.TrainConfig`.
         name: of the folders of its rounds.
-        best: held-out loss; at first that of the uniform law, which a new network has.
-        rise: what the last round brought, unless held-out pictures had been best long before.
+        bests: held-out loss of each part of the network; none before the first round.
+        rise: what the last round brought, without parts that had been best long before its end.
         widths: of the held-out pictures after the last round, by coordinate.
         drift: logarithm of what the last round changed them by; none where it overfits.
         rounds: how many there were.
@@ -192,7 +194,7 @@ class Fit:
     images: Tensor
     run: Run
     name: str
-    best: float = 0.0
+    bests: dict[str, float] = field(default_factory=dict)
     rise: float = 0.0
     widths: tuple[float, ...] = ()
     drift: tuple[float, ...] = ()
@@ -206,6 +208,11 @@ class Fit:
         config, seed = self.model.config, mix(self.model.seed, 12, self.fold)
         return split_held_out(self.images, config.held_out, seed)
 
+    @property
+    def best(self) -> float:
+        """Held-out loss: minus the nats gained over the uniform law."""
+        return sum(self.bests.values())
+
     def round(self) -> None:
         """Train once more."""
         model, number = self.model, self.rounds
@@ -213,7 +220,8 @@ class Fit:
         if number == 0:
             self._learn_whitening()
         longer = replace(recipe, steps=recipe.steps * 2 ** max(0, number - 1))
-        part, loss, overfits = fit_round(
+        before = self.bests or dict.fromkeys(self.network.parts, 0.0)  # that of the uniform law
+        part, losses, early = fit_round(
             model,
             self.network,
             *self.split,
@@ -221,20 +229,21 @@ class Fit:
             self.run,
             f"{self.name}-round{number}",
             mix(model.seed, self.fold, number),
-            self.best,
+            before,
         )
         join(self.history, part)
-        self.rise = 0.0 if overfits else max(0.0, self.best - loss)
+        overfits = early == set(losses)
+        self.rise = sum(max(0.0, before[p] - losses[p]) for p in losses if p not in early)
         self.rounds += 1
-        self.best = min(self.best, loss)
-        before, self.widths = self.widths, ()
+        self.bests = {p: min(before[p], losses[p]) for p in losses}
+        earlier, self.widths = self.widths, ()
         if not overfits and self.most_rounds > 1:
             self.widths = held_out_widths(model, self.network, self.split[1])
-        pairs = zip(before, self.widths, strict=False)  # there are none before the second round
+        pairs = zip(earlier, self.widths, strict=False)  # there are none before the second round
         self.drift = tuple(math.log(now / old) for old, now in pairs)
         change = max(map(abs, self.drift), default=math.inf)
         steady = self.rise < recipe.settled and change < recipe.steady
-        self.settled = overfits or steady or self.rounds == self.most_rounds
+        self.settled = overfits or steady or self.rounds >= self.most_rounds
 
     @torch.no_grad()
     def _learn_whitening(self) -> None:
@@ -249,9 +258,10 @@ class Fit:
 
     @property
     def most_rounds(self) -> int:
-        """One more from six coordinates on: there is more to learn."""
+        """One more from six coordinates on, or if the last of several brought much."""
+        most = self.model.config.training.rounds
         many = len(self.model.chart.coordinates) >= MANY_COORDINATES
-        return self.model.config.training.rounds + int(many)
+        return most + int(many or (most > 1 and self.rise > UNSETTLED))
 
     def finish(self) -> None:
         """Train until it has settled."""

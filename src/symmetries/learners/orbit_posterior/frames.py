@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from symmetries._utils.sampling import some_of
+
 CONTENT = 0.05  # of the range of values: what differs more from the background is content
 NOISE = 5.0  # standard deviations of the noise around the content
 LEAST_CONTENT = 0.005  # of the pixels: backgrounds that differ as much as contents are none
@@ -50,7 +52,7 @@ def find_frame(images: Tensor, fill: float) -> Frame:
     A disc that is filled by nearly all pictures is a round window: its edge stays when content
     turns, so that it is no content.
     """
-    x = images[: max(64, min(LOOKED_AT, MOST_VALUES // images[0].numel()))]
+    x = some_of(images, max(64, min(LOOKED_AT, MOST_VALUES // images[0].numel())))
     low, high = x.aminmax()
     least = CONTENT * (high - low)
     distance = radii(x.shape[-2], x.shape[-1], x.device)
@@ -76,7 +78,7 @@ def channel_offsets(images: Tensor, fill: float) -> tuple[float, ...]:
         images: (N, C, H, W).
         fill: the value.
     """
-    x = images[:LOOKED_AT].transpose(0, 1)
+    x = some_of(images, LOOKED_AT).transpose(0, 1)
     low, high = x.aminmax()
     like = CONTENT * (high - low)
     border = torch.cat((x[..., (0, -1), :].flatten(1), x[..., (0, -1)].flatten(1)), 1)

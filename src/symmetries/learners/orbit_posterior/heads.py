@@ -68,7 +68,13 @@ class Histograms(nn.Module):
         """Of the weights: training may cast them."""
         return next(self.parameters()).dtype
 
-    def log_ratio(self, u: Tensor, context: Tensor, numbers: Numbers | None = None) -> Tensor:
+    def log_ratio(
+        self,
+        u: Tensor,
+        context: Tensor,
+        numbers: Numbers | None = None,
+        wanted: Sequence[int] | None = None,
+    ) -> Tensor:
         """Log q(u | c) / pi(u), (N,): nats gained over the uniform law.
 
         A value between the middles of two bins belongs to both, by its distance to them.
@@ -77,10 +83,11 @@ class Histograms(nn.Module):
             u: (N, D).
             context: (N, F).
             numbers: source of dropout's; None drops nothing.
+            wanted: numbers of the coordinates that count, given those before each; None: all.
         """
         total = torch.zeros(len(u), device=u.device)
         known: Known = {}
-        for j in range(len(self.coordinates)):
+        for j in range(len(self.coordinates)) if wanted is None else wanted:
             total = total + self._terms(j, u, context, numbers, known)
         return total
 

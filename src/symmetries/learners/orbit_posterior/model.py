@@ -7,6 +7,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from symmetries._utils.sampling import some_of
 from symmetries._validation.checks import (
     as_path,
     check_chw,
@@ -169,7 +170,7 @@ class OrbitPosterior(nn.Module):
         if self.chart.colours is None:
             self.ground = channel_offsets(small, float(self.action.fill))
             small = small - self.ground_of(small)
-        some = small[:LOOKED_AT]
+        some = some_of(small, LOOKED_AT)
         self.levels = (float(some.mean()), float(some.std().clamp_min(1e-6)))
         self.fold_count = folds or (MANY_FOLDS if len(data) < FEW_PICTURES else FEW_FOLDS)
         self.frame = find_frame(some, float(self.action.fill))
@@ -194,8 +195,8 @@ class OrbitPosterior(nn.Module):
         return self.poses is None and self.chart.weighted
 
     def seen(self, images: Tensor) -> Tensor:
-        """Pictures as networks see them: shrunk, on a background of one value in all channels."""
-        small = shrunk(images, self.config.network.largest)
+        """Pictures as networks see them: shrunk, in single precision, on one value around them."""
+        small = shrunk(images.float(), self.config.network.largest)
         return small - self.ground_of(small) if any(self.ground) else small
 
     def ground_of(self, images: Tensor) -> Tensor:
@@ -335,8 +336,13 @@ class OrbitPosterior(nn.Module):
         return min(1.0, self.config.network.largest / max(self.shape[1:]))
 
     def _views(self) -> Views:
-        """Amounts of blur in pixels of what networks see: edges were drawn on those of the data."""
-        return self.config.views.replace(edges=self.share * self.config.views.edges)
+        """Amounts of blur in pixels of what networks see: edges were drawn on those of the data.
+
+        Where shapes are asked for, all pictures become as blurred as the thinnest ones: that hides
+        their edges as well.
+        """
+        edges = 0.0 if self.chart.shapes else self.share * self.config.views.edges
+        return self.config.views.replace(edges=edges)
 
     def _view(self, chart: Chart) -> View | PoseView:
         channels, height, width = self.shape

@@ -134,11 +134,33 @@ class PoseNetwork(nn.Module):
         if self.coarse is not None:
             self.coarse_whitening.learn(shown[1])
 
+    @property
+    def parts(self) -> dict[str, tuple[tuple[str, ...], list[int]]]:
+        """Parts that share no weights: beginnings of their weights' names, and their coordinates.
+
+        One part, unless lines are read from a picture of their own.
+        """
+        every = range(len(self.head.coordinates))
+        if self.coarse is None:
+            return {"all": (("",), list(every))}
+        lines = [j for j in every if self.head.coordinates[j].kind == "line"]
+        found = {}
+        for name, modules, own in (
+            ("turns", ("whitening.", "backbone."), [j for j in every if j not in lines]),
+            ("lines", ("coarse.", "coarse_whitening."), lines),
+        ):
+            found[name] = ((*modules, *(f"head.parts.{j}." for j in own)), own)
+        return found
+
     def log_ratio(
-        self, asked: Tensor, shown: Sequence[Tensor], numbers: Numbers | None = None
+        self,
+        asked: Tensor,
+        shown: Sequence[Tensor],
+        numbers: Numbers | None = None,
+        wanted: Sequence[int] | None = None,
     ) -> Tensor:
         """Log q(asked | shown) less that of the uniform law, (N,); see :class:`Histograms`."""
-        return self.head.log_ratio(asked, self.read(shown), numbers)
+        return self.head.log_ratio(asked, self.read(shown), numbers, wanted)
 
     def forward(
         self, asked: Tensor, shown: Sequence[Tensor], numbers: Numbers | None = None

@@ -182,20 +182,29 @@ def one_pose_is_seen(
     the data are there, and not only all that a network can tell. Arguments as for
     :func:`power_width`; ``order`` is the number of poses that were found.
     """
-    density = _posed_refit(model, images, unseen, j, width, seed)[0]
+    density = _posed_refit(model, images, unseen, j, width, seed, order)[0]
     return float(shares_of_poses(density, order)[:, 0].median()) > (1 + 1 / order) / 2
 
 
 def _posed_refit(
-    model: "OrbitPosterior", images: Tensor, unseen: Unseen, j: int, width: float, seed: int
+    model: "OrbitPosterior",
+    images: Tensor,
+    unseen: Unseen,
+    j: int,
+    width: float,
+    seed: int,
+    order: int = 1,
 ) -> tuple[Densities, Sets]:
-    """Densities and sets of told pictures after a training on poses that a rule gives."""
+    """Densities and sets of told pictures after a training on poses that a rule gives.
+
+    A width of several poses is that of all of them together.
+    """
     coordinate = model.chart.coordinates[j]
     posed = posed_by_rule(model, images, coordinate)
     if coordinate.kind != "finite":
         generator = torch.Generator().manual_seed(mix(seed, 24))
         u = model.chart.identity(len(images))
-        u[:, j] = (torch.rand(len(images), generator=generator) - 0.5) * width / (2 * MASS)
+        u[:, j] = (torch.rand(len(images), generator=generator) - 0.5) * width / (2 * MASS * order)
         posed = moved(model, u, posed)
     densities, sets = _refit(model, posed, unseen.rows, mix(seed, 23), POWER_SHARE)
     told = unseen.told[j]

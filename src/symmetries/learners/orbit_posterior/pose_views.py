@@ -69,7 +69,7 @@ class PoseView(nn.Module):
         names = chart.names
         self.shifts = bool(set(SHIFTS) & set(names))
         self.turns = "rotation" in names or chart.finite is not None
-        self.shapes = bool(set(poses.middle) & {"scale_x", "scale_y", "shear"})
+        self.shapes = chart.shapes
         self.turned = self.turns or self.shapes
         # Turns are read from sharp pictures, places, sizes and shapes from coarse ones.
         self.lines = bool(poses.middle)

@@ -1,8 +1,9 @@
 """One training of a network that reads poses, which ends with the weights that are best."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from symmetries.training import History, train
 from symmetries.training.batches import Batch, Prepared
 from symmetries.training.best import BestWeights
 from symmetries.training.recipe import plain_settings
+from symmetries.training.step import Step
 
 if TYPE_CHECKING:
     from symmetries.learners.orbit_posterior.model import OrbitPosterior
@@ -26,6 +28,7 @@ MOST_HELD_OUT = 2048
 LOOKED_AT = 1024  # held-out views at each look
 LOOKS = 10  # over a round
 FEWEST_STEPS = 600  # of a round; few pictures are overfitted by more
+UNSETTLED = 0.1  # nats: what brings more is not the last round that is worth its time
 OVERFITS = 0.7  # of a round: what is best before is followed by no other round
 STEPS, VALUES = 8, 2**25  # whose views a GPU makes at once: they take as long as those of one
 Run = Mapping[str, Any]  # fields of TrainConfig
@@ -50,9 +53,12 @@ def fit_round(
     run: Run,
     name: str,
     seed: int,
-    best: float = math.inf,
-) -> tuple[History, float, bool]:
+    best: Mapping[str, float] | None = None,
+) -> tuple[History, dict[str, float], set[str]]:
     """One training of a network, which ends with the weights that explain held-out pictures best.
+
+    Parts of the network that share no weights end with the best weights of each: shifts of few
+    pictures are overfitted long before turns.
 
     Args:
         model: for its view and chart.
@@ -63,11 +69,11 @@ def fit_round(
         run: fields of :class:`symmetries.training.TrainConfig`.
         name: of the run's folder within ``out``.
         seed: of its random numbers.
-        best: held-out loss of the weights that it starts from.
+        best: held-out loss of the weights that each part starts from.
 
     Returns:
-        What was logged; the best held-out loss: minus the nats gained over the uniform law; and
-        whether held-out pictures were explained best long before the end.
+        What was logged; the best held-out loss of each part: minus the nats gained over the uniform
+        law; and the parts that explained held-out pictures best long before the end.
     """
     steps = min(recipe.steps, FEWEST_STEPS + len(kept))
     # Of few pictures half at a time, in a number that 2 to 16 processes share evenly.
@@ -93,17 +99,39 @@ def fit_round(
     start = {name: value.detach().clone() for name, value in network.state_dict().items()}
     times = max(1, LOOKED_AT // len(held))
     seen = held.repeat(times, 1, 1, 1)[:LOOKED_AT]
-    watch = BestWeights(network, seen, loss, config, LOOKS, views)
+    watches = {}
+    for part, (weights, wanted) in network.parts.items():
+        folder = "best" if part == "all" else f"best-{part}"
+        own_loss = partial(_held_out_loss, wanted)
+        watches[part] = BestWeights(network, seen, own_loss, config, LOOKS, views, weights, folder)
+
+    def look(step: Step, metrics: Mapping[str, Tensor]) -> None:
+        for watch in watches.values():
+            watch(step, metrics)
+
     data: Batch | Prepared = (kept,)
     if device_of(run).type == "cuda" and config.hardware.precision == "32-true":
         at_once = max(1, min(STEPS, VALUES // (batch * math.prod(model.view.shape))))
         data = Prepared((kept,), views, at_once)
-    history = train(network, loss, data, config, on_step=watch)
-    watch.restore()
-    if watch.best > best:
-        network.load_state_dict(start)
+    history = train(network, loss, data, config, on_step=look)
+    for part, watch in watches.items():
+        watch.restore()
+        if best is not None and watch.best > best[part]:
+            watch.load(start)
     network.float().eval()  # densities are read in single precision, whatever the training's was
-    return history, watch.best, watch.when < OVERFITS * config.steps
+    early = {part for part, watch in watches.items() if watch.when < OVERFITS * config.steps}
+    return history, {part: watch.best for part, watch in watches.items()}, early
+
+
+def _held_out_loss(
+    wanted: Sequence[int],
+    network: Any,  # noqa: ANN401 - a pose network, or what trains one
+    batch: Batch,
+    step: Step,
+) -> dict[str, Tensor]:
+    """The loss of some coordinates, of views that are made."""
+    asked, *shown = batch
+    return {"loss": -network.log_ratio(asked, shown, step, wanted).mean()}
 
 
 def split_held_out(images: Tensor, share: float, seed: int) -> tuple[Tensor, Tensor]:

@@ -8,13 +8,12 @@ import torch
 from torch import Tensor
 
 from symmetries.learners.orbit_posterior.cautions import (
-    UNSETTLED,
     about_training,
     about_width,
     cut_off,
     self_test_sentence,
 )
-from symmetries.learners.orbit_posterior.chart import Coordinate
+from symmetries.learners.orbit_posterior.chart import DIRECTED, SHIFTS, Coordinate
 from symmetries.learners.orbit_posterior.crossing import (
     Crossed,
     calibrated,
@@ -27,6 +26,7 @@ from symmetries.learners.orbit_posterior.crossing import (
 )
 from symmetries.learners.orbit_posterior.planting import Planted, with_misses
 from symmetries.learners.orbit_posterior.reading import Densities
+from symmetries.learners.orbit_posterior.rounds import UNSETTLED
 from symmetries.learners.orbit_posterior.self_testing import (
     calibration_gaps,
     centred_mean,
@@ -51,7 +51,6 @@ from symmetries.learners.orbit_posterior.verdicts import (
 if TYPE_CHECKING:
     from symmetries.learners.orbit_posterior.model import OrbitPosterior
 
-DIRECTED = ("scale_x", "scale_y", "shear")
 SEVERAL = "pictures look alike in several separate poses, or these poses occur"
 
 
@@ -71,7 +70,8 @@ class ParameterSummary:
         share_told: share of the pictures whose pose can be told.
         widths: deciles (11 numbers) of the widths of all pictures.
         edges: of the mean density.
-        density: mean over told pictures, each on the centre of its smallest set.
+        density: mean over told pictures, each on the centre of its smallest set, or as it is where
+            there are several poses.
         calibration: largest gap of the probability integral transform on unseen pictures.
         reason: why the width cannot be told, where it cannot.
         poses: number of evenly likely poses, a whole fraction of a turn apart, around which the
@@ -165,6 +165,9 @@ def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> tuple[Orbit
         )
         for d, line in pairs
     ]
+    restless = max(model.rises) > UNSETTLED
+    # Shapes of contents that are not yet told apart add to widths, which nothing else shows.
+    unsettled = restless and model.chart.shapes
     parts: list[ParameterSummary] = []
     for j, (density, line) in enumerate(zip(found.reading, lines, strict=True)):
         coordinate = density.coordinate
@@ -183,11 +186,13 @@ def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> tuple[Orbit
             verdict = "cannot be told"
         if verdict == "partial" and coordinate.name in DIRECTED and _untold(parts, "rotation"):
             verdict, why = "cannot be told", "directions are unknown where rotations cannot be told"
+        if verdict == "partial" and coordinate.name not in SHIFTS and unsettled:
+            verdict, why = "cannot be told", "training had not settled; train longer"
         if verdict == "partial" and cut_off(model, coordinate.name):
             verdict, why = "cannot be told", cut_off(model, coordinate.name)
         gap = gaps.get(coordinate.name, 0.0)
         if verdict == "cannot be told":
-            line = untold_interval(line, coordinate, why, others, max(model.rises) > UNSETTLED)
+            line = untold_interval(line, coordinate, why, others, restless)
         poses = (pose_order(told) or 1) if apart and verdict == "partial" else 1
         part = _part(model, density, line, verdict, usable, gap)
         part = replace(part, reason=why, poses=poses)

@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor
 
+from symmetries._utils.sampling import some_of
 from symmetries.actions.colours import ColourAction
 from symmetries.actions.permute import permute, permutes_pixels
 from symmetries.groups.finite import FiniteGroup
@@ -54,7 +55,7 @@ def contents_repeat(images: Tensor, chart: Chart, frame: Frame) -> bool:
         chart: of the group; its turns, flips, finite elements and hues are tried.
         frame: background of the pictures.
     """
-    x = frame.content(images[:NEIGHBOURS])
+    x = frame.content(some_of(images, NEIGHBOURS))
     if frame.plain:
         x = canonical(x, chart, find_poses(x, chart))
     window = round_window(x.shape[-2], x.shape[-1], 1.0, 1.0).to(x.device)
