@@ -15,9 +15,9 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import symmetries
-from symmetries import estimators
+from symmetries import auditing, estimators
 from symmetries._utils.config import presets_of
-from symmetries.analysis import classifiers
+from symmetries.analysis import classifiers, neighbour_distance, study_orbits
 from symmetries.data import ImageSet, as_image_set, as_images
 from symmetries.groups import Cyclic, Group, group_name
 from symmetries.learners.orbit_posterior import Network, OrbitConfig, Reading, Training, Views
@@ -235,6 +235,30 @@ def test_images_come_in_every_form(kind, data):
     model.fit(data, progress=False, device="cpu")
     assert model.summary(data, n=8).images == 6
     assert symmetries.orbit(data, "rotation", progress=False).data.count == 6
+
+
+MEASURES = {
+    "distribution_invariance": lambda x: auditing.distribution_invariance(NET, x, "c4"),
+    "drift_curve": lambda x: auditing.drift_curve(
+        NET, x, x, LABELS, "c4", betas=(1.0,), gradients=False
+    ),
+    "integrated_gradients": lambda x: auditing.integrated_gradients(NET, x, LABELS, steps=2),
+    "largest_singular_value": lambda x: auditing.largest_singular_value(NET, x),
+    "layer_contributions": lambda x: auditing.layer_contributions(NET, x, "c4"),
+    "lie_derivative": lambda x: auditing.lie_derivative(NET, x, "rotation"),
+    "neighbour_distance": neighbour_distance,
+    "saliency_map": lambda x: auditing.saliency_map(NET, x, LABELS, steps=2),
+    "saliency_similarity": lambda x: auditing.saliency_similarity(NET, x, "c4"),
+    "study_orbits": lambda x: study_orbits(x, "rotation", examples=x, steps=3).curves,
+}
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_every_measure_takes_images_in_every_form(name):
+    expected, *others = (MEASURES[name](data) for _, data in forms())
+    for found in others:
+        same = torch.equal(found, expected) if isinstance(found, torch.Tensor) else None
+        assert found == expected if same is None else same
 
 
 @pytest.mark.parametrize("data", [3, "digits", None, {"images": IMAGES}])

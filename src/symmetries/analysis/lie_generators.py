@@ -10,6 +10,7 @@ from typing import Any, cast
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.utils.data import DataLoader
 
 from symmetries._validation.checks import as_path, check_number, check_whole, invalid
 from symmetries.analysis.certified_bases import certified_basis, rests_on_few
@@ -24,8 +25,8 @@ from symmetries.analysis.tables import (
     nearly_dependent,
     read_table,
 )
-from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet
+from symmetries.data.convert import Images, as_image_set
 from symmetries.groups.matrix import MatrixGroup
 from symmetries.lie.certificates import (
     certify_fit,
@@ -65,7 +66,7 @@ SURFACE = (
 
 
 def generators(
-    data: TableData | ImageSet,
+    data: TableData | ImageSet | DataLoader[Any],
     y: NDArray[Any] | Tensor | None = None,
     *,
     model: Function | None = None,
@@ -90,7 +91,7 @@ def generators(
 
     Args:
         data: x (n, d), a pair (x, y), trajectories (N, T, d), or the path of an .npz or .csv file;
-            pictures (n, C, H, W), or a set of images.
+            pictures (n, C, H, W), a set of images or a ``DataLoader`` of them.
         y: outputs (n,) or (n, m).
         model: a module, or a differentiable function of torch tensors (n, d), one row at a time.
         fields: "affine", "linear", "quadratic", "cubic", or functions from points to velocities;
@@ -131,8 +132,8 @@ def generators(
         seed=seed,
     )
     info = partial(call.info, seed, torch.device("cpu"))
-    if isinstance(data, ImageSet) or getattr(data, "ndim", 0) == 4:
-        images = data if isinstance(data, ImageSet) else from_array(cast(Tensor, data))
+    if isinstance(data, ImageSet | DataLoader) or getattr(data, "ndim", 0) == 4:
+        images = as_image_set(cast(Images, data))
         refuse_table_options(
             y=y, law=law, degree=degree, time_step=time_step, units=units, target=tuple(target)
         )

@@ -38,6 +38,7 @@ from symmetries.analysis.pictures import example_indices, example_labels, for_di
 from symmetries.analysis.progress import progress_bar
 from symmetries.analysis.provenance import Call, data_summary
 from symmetries.analysis.settings import choose_device
+from symmetries.data.convert import Images, as_images
 from symmetries.groups.base import Group
 from symmetries.groups.names import as_group, group_name
 from symmetries.ops.warp import Interpolation
@@ -136,10 +137,10 @@ def describe_orbits(
 
 
 def study_orbits(
-    images: Tensor,
+    images: Images,
     group: str | Group[Any],
     *,
-    examples: Tensor,
+    examples: Images,
     steps: int = 41,
     sample: int = 256,
     interpolation: Interpolation = "bicubic",
@@ -167,7 +168,7 @@ def study_orbits(
         >>> study.curves[0].values, study.curves[0].change[2] < 1e-6
         ((-180.0, -90.0, 0.0, 90.0, 180.0), True)
     """
-    group = as_group(group)
+    group, images, examples = as_group(group), as_images(images), as_images(examples, "examples")
     _check_study(images, examples, group)
     check_whole(steps, "steps", most=2**16)
     if steps < 3 or steps % 2 == 0:
@@ -212,13 +213,14 @@ def _check_study(images: Tensor, examples: Tensor, group: Group[Any]) -> None:
         raise invalid("group", "continuous parameters", ", ".join(group.names), remedy)
 
 
-def neighbour_distance(images: Tensor) -> float:
+def neighbour_distance(images: Images) -> float:
     """Median over the images of the root-mean-square distance to the nearest other image.
 
     Example:
         >>> neighbour_distance(torch.tensor([0.0, 0.5, 0.75]).view(3, 1, 1, 1).expand(3, 1, 8, 8))
         0.25
     """
+    images = as_images(images)
     check_images(images)
     check_held(images, "images")
     if len(images) < 2:

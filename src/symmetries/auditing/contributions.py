@@ -21,6 +21,7 @@ from symmetries.actions.signals import SignalAction
 from symmetries.auditing.answers import named_modules, plain
 from symmetries.auditing.conjugates import changed, children_called, grid_side, module_calls
 from symmetries.auditing.elements import Moves, half_widths, make_moves, resolve_action
+from symmetries.auditing.inputs import Inputs, inputs_of
 from symmetries.auditing.layer_laws import Act, undo
 from symmetries.auditing.lie import is_smooth, one_parameter
 from symmetries.auditing.models import model_device, untouched
@@ -41,7 +42,7 @@ Pair = tuple[
 
 def layer_contributions(
     model: nn.Module,
-    x: Tensor,
+    x: Inputs,
     group: str | Group[Any] | Action,
     *,
     half_width: float | Any = None,  # noqa: ANN401 - as make_moves takes it
@@ -89,6 +90,7 @@ def layer_contributions(
         >>> max(added, key=lambda name: added[name][0])
         '2'
     """
+    x = inputs_of(x, model)
     few = x[torch.arange(min(EXAMPLES, len(x))) * len(x) // min(EXAMPLES, len(x))]
     batch = few.to(model_device(model, few))
     action = resolve_action(group, batch)

@@ -14,6 +14,7 @@ from symmetries._validation.checks import check_choice, check_classes, check_who
 from symmetries._validation.diagnose import diagnose_labels
 from symmetries._validation.placement import call_model, check_together
 from symmetries.auditing.first_layer import FirstLayer, first_layer
+from symmetries.auditing.inputs import Inputs, inputs_of
 from symmetries.auditing.models import Model, check_callable, check_examples, check_logits
 
 Absolute = Literal["never", "after", "before"]
@@ -30,7 +31,7 @@ AT_ONCE_ON_GPU = 2**24
 
 def integrated_gradients(
     model: Model,
-    x: Tensor,
+    x: Inputs,
     target: Tensor,
     *,
     steps: int = 50,
@@ -63,6 +64,7 @@ def integrated_gradients(
         [[9.0, 0.0]]
     """
     check_callable(model)
+    x = inputs_of(x, model)
     _check_options(x, target, steps, absolute)
     x = x.detach()
     b = torch.as_tensor(baseline, dtype=x.dtype, device=x.device).detach().expand_as(x)
