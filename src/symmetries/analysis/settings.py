@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import torch
 
-from symmetries._validation.checks import check_choice, invalid
+from symmetries._validation.checks import as_device, check_choice
 from symmetries.analysis.inputs import Reading, Say
 from symmetries.analysis.provenance import Call, Info
 
@@ -25,12 +25,7 @@ def choose_device(name: str | torch.device) -> torch.device:
     """The device by its name; "auto" is a GPU if there is one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise invalid("device", "a device of this machine", repr(name), "use cpu") from error
-    return device
+    return as_device(name)
 
 
 @dataclass(frozen=True)
