@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import json
+import pkgutil
 import subprocess
 import sys
 from collections import defaultdict
@@ -15,7 +16,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import symmetries
-from symmetries import auditing, estimators
+from symmetries import auditing, estimators, learners
 from symmetries._utils.config import presets_of
 from symmetries.analysis import classifiers, neighbour_distance, study_orbits
 from symmetries.data import ImageSet, as_image_set, as_images
@@ -26,7 +27,8 @@ from symmetries.results import Record
 
 PACKAGES = (
     *("actions", "analysis", "auditing", "data", "distributions", "estimators", "groups"),
-    *("learners", "lie", "nn", "report", "results", "sweeps", "testing", "training"),
+    *("learners", "lie", "monitoring", "nn", "report", "results", "sweeps", "testing", "training"),
+    *(f"learners.{part.name}" for part in pkgutil.iter_modules(learners.__path__)),
 )
 SECONDS = 0.5  # of processor time
 SHORT = {"steps": 3, "batch_size": 16}

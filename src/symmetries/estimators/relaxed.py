@@ -18,7 +18,7 @@ from symmetries.estimators.images import ImageEstimator
 from symmetries.groups import Cyclic, Dihedral
 from symmetries.groups.base import Group
 from symmetries.groups.names import as_group
-from symmetries.learners.relaxed import fit
+from symmetries.learners.relaxed import fit_relaxed
 from symmetries.nn.plane_conv import MODES
 from symmetries.nn.relaxation import relaxation
 from symmetries.nn.relaxed_networks import RelaxedCNN, Symmetry
@@ -163,7 +163,8 @@ class RelaxedClassifier(ClassifierMixin, ImageEstimator):  # type: ignore[misc]
         config = TrainConfig(self.steps, min(self.batch_size, len(images)), self.lr, seed)
         named = {"given_seed": given_seed(self.random_state), "device": self.device}
         config = config.replace(**{**named, "progress": False, **options})
-        history = fit(model.model, inputs, targets, config, penalty=self.penalty, relaxation_lr=4.0)
+        weights = {"penalty": self.penalty, "relaxation_lr": 4.0}
+        history = fit_relaxed(model.model, inputs, targets, config, **weights)
         self.loss_ = float(history["loss"][-1])
         self.history_ = {"step": history.step, **history.metrics}
         if not math.isfinite(self.loss_):
