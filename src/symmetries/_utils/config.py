@@ -73,7 +73,7 @@ class Config:
 
     @classmethod
     def resolve(cls, config: Self | str) -> Self:
-        """A configuration as it is, or the preset of that name."""
+        """Return the configuration, or the preset if a name is given."""
         return config if isinstance(config, cls) else cls.preset(config)  # type: ignore[arg-type]
 
     def replace(self, **changes: Any) -> Self:  # noqa: ANN401 - values of fields

@@ -321,7 +321,7 @@ def describe_audit(
 
 
 def _place(model: object, device: str) -> str | torch.device:
-    """The device as it is named; "auto" is that of a module in memory."""
+    """Return the device as given; "auto" is the device of a module in memory."""
     if device == "auto" and isinstance(model, nn.Module):
         first = next(model.parameters(), None)
         return torch.device("cpu") if first is None else first.device

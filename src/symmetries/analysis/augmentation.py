@@ -135,7 +135,7 @@ def unseen_folds(
 
 
 def model_folder(model: str | Path) -> Path:
-    """The folder of a model that is named by itself, or by the output that it is in."""
+    """The folder of a saved model, which may be given by the output folder that contains it."""
     folder = as_path(model, "model").expanduser()
     return folder / "model" if (folder / "model").is_dir() else folder
 

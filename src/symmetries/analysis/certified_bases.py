@@ -152,7 +152,7 @@ def _simplest(
 
 
 def _pure_translations(found: Search, frame: ShownFrame, matrices: Tensor) -> Tensor:
-    """Fields that move all data alike, up to a hundredth, without their linear part: for names."""
+    """Fields that shift all data equally, up to 1 %, without their linear part: translations."""
     chart = found.chart.single or found.chart
     x = chart.offset + found.coordinates.reshape(-1, chart.dim) @ chart.frame.T
     u = (x - frame.centre) / frame.scale

@@ -128,7 +128,7 @@ def _density(
 
 @torch.no_grad()
 def _finite_density(model: SymmetryModel, summary: SymmetrySummary, images: Tensor) -> PoseDensity:
-    """Probabilities of the elements; nothing is centred, as elements need not be in a row."""
+    """Probabilities of the elements, not centred, as elements have no natural order."""
     distribution: Any = model.generative.distribution
     p = distribution.log_probs(model.generative(model.prototype(images))).exp().cpu()
     edges = torch.arange(p.shape[1] + 1) - 0.5

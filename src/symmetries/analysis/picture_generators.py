@@ -1,4 +1,4 @@
-"""The symmetries of pictures that nobody named: planar fields and colour matrices."""
+"""Unnamed symmetries of pictures: planar vector fields and matrices of colours."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -143,7 +143,7 @@ def _task(
 
 
 def _basis(family: PictureFields, answers: Certificates, epsilon: float, level: float) -> Tensor:
-    """A simple basis (k, p) of what was certified; rounded if data does not tell a difference."""
+    """A simple basis (k, p) of certified fields; rounded if the data cannot tell the difference."""
     theta = answers.theta[: answers.least]
     if len(theta) == 0:
         return theta

@@ -101,7 +101,7 @@ def prescription(
     trust: bool,
     run: Session,
 ) -> PrescribeResult:
-    """The result of :func:`prescribe`, whose arguments it has."""
+    """Compute the result of :func:`prescribe`; arguments as there."""
     if run.preset not in SIZES:
         raise invalid("preset", "quick or default", repr(run.preset), "there is no paper behind it")
     images = without_constant(read_images(data, **run.reading))
@@ -160,7 +160,7 @@ def check_classes(labels: Tensor, names: tuple[str, ...]) -> None:
 
 
 def occurring(discovered: str | Path | SymmetryResult | None) -> tuple[Amounts, ...]:
-    """Motions as far as they occur in the data, if that was looked for."""
+    """Amounts of motion that ``discover`` found in the data; empty without a result."""
     if discovered is None:
         return ()
     if not isinstance(discovered, SymmetryResult):

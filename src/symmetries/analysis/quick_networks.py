@@ -39,7 +39,7 @@ SIZES = {"quick": Size(800, 64, 3), "default": Size(800, 128, 3, "resnet")}
 
 
 def prepared(images: Tensor) -> Tensor:
-    """Pictures that are small enough."""
+    """Shrink pictures to at most 32 pixels on the longer side."""
     if max(images.shape[-2:]) <= LARGEST:
         return images
     size = [max(8, round(side * LARGEST / max(images.shape[-2:]))) for side in images.shape[-2:]]
@@ -111,7 +111,7 @@ class _Training:
 
 
 def order(count: int, size: Size, generator: torch.Generator) -> Tensor:
-    """Which of so many pictures each step sees: (steps, batch)."""
+    """Draw the indices (steps, batch) of the pictures that each step trains on."""
     return torch.randint(count, (size.steps, size.batch), generator=generator)
 
 
@@ -224,7 +224,7 @@ def held_out_scores(
 
 
 def folds(count: int, number: int, seed: int) -> list[Tensor]:
-    """Which of so many pictures (N,) belong to each held-out part."""
+    """Split pictures into held-out parts, with a boolean mask (N,) for each."""
     order = torch.randperm(count, generator=torch.Generator().manual_seed(mix(seed, 83)))
     fold = torch.empty(count, dtype=torch.int64)
     fold[order] = torch.arange(count) % number

@@ -163,7 +163,7 @@ def _by_name(
     output: Output = None,
     others: Mapping[str, Any] | None = None,
 ) -> tuple[Loaded, Output]:
-    """The model, and what is left to choose of its outputs: those of ONNX files are chosen here."""
+    """Load a model by name, and return which output is still to be chosen (ONNX chooses here)."""
     chosen, kind = split_output(output)
     path = as_path(name, "model").expanduser()
     if path.suffix == ".onnx" and path.is_file():

@@ -73,7 +73,7 @@ class Wrapped:
 
 
 def check_pictures_of(found: Wrapped) -> Tensor:
-    """Moved pictures, half of them, and pictures as they are: what files are compared on."""
+    """Pictures on which exported files are compared: two of three moved, the third as it is."""
     few = slice(0, 24)
     x, s = found.held.images[few].cpu(), found.planted[few].clone()
     s[::3] = 0

@@ -1,4 +1,4 @@
-"""Any frozen model made invariant, and what that brings: what ``symmetries wrap`` computes."""
+"""Make a frozen model invariant and measure the gain: what ``symmetries wrap`` computes."""
 
 import warnings
 from collections.abc import Mapping
@@ -250,7 +250,7 @@ def split_reference(
 
 
 def widths_of(group: Group[Any], given: Range | None, side: int) -> dict[str, float]:
-    """How far moves go by name: as given, or the first reach of the orbit posterior."""
+    """Half-widths of the moves by name: as given, or the orbit posterior's initial range."""
     if given is None:
         return Chart(group, 8).reach
     return dict(zip(group.names, parse_range(group, given, side), strict=True))

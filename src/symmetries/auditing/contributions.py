@@ -151,13 +151,13 @@ class _Network:
         return all(own is not None and all(c and c.alone for c in own) for own in every)
 
     def whole(self, name: str) -> tuple[float, float]:
-        """Squares of what a module adds, and of resampling alone, over a few elements."""
+        """Squared contributions of a module and of resampling alone, mean over a few elements."""
         count = min(ELEMENTS, len(self.elements))
         some = [self.elements[i * len(self.elements) // count] for i in range(count)]
         return self._with_trips(name, [(element, None, 1.0) for element in some])
 
     def local(self, name: str, widths: Sequence[float]) -> tuple[float, float]:
-        """The same from small elements, and what of it is not seen where pixels stay pixels."""
+        """The same from small elements; what vanishes without interpolation is resampling."""
         group = self.moves.action.group
         added, alone = [], []
         for i, (parameter, width) in enumerate(zip(group.parameters, widths, strict=True)):
@@ -176,7 +176,7 @@ class _Network:
         return sum(added) / count, sum(alone) / count
 
     def _on_grid(self, name: str, i: int, width: float) -> float | None:
-        """Square of what a module adds where pixels of its finest grid go to pixels.
+        """Squared contribution under elements that map the module's finest grid onto itself.
 
         Shifts by one pixel there, and quarter turns of square maps; None for other parameters.
         Both lose nothing but what leaves the frame; shifts blur coarser grids, half as much as
@@ -218,7 +218,7 @@ class _Network:
         return one_parameter(self.moves.action.group, i, t, self.x)
 
     def _with_trips(self, name: str, pairs: Sequence[Pair]) -> tuple[float, float]:
-        """Squares of what a module adds, and of its inputs or output moved there and back."""
+        """Squared contributions of a module, and of moving inputs or output there and back."""
         before = self._squares(name, pairs, self._trip, None)
         behind = self._squares(name, pairs, None, self._trip)
         return self._squares(name, pairs, self._there, self._back), (before + behind) / 2

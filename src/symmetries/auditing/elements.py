@@ -232,7 +232,7 @@ def _sample(
 
 
 def _check_acts(moves: Moves, x: Tensor) -> None:
-    """Move one example, so that a group that cannot act fails before anything else runs."""
+    """Move one example, so that a group that cannot act on the data fails early."""
     try:
         element = next(moves.of(0, 1, x.device))
         moved = moves.there_and_back(element, x[:1])

@@ -141,7 +141,7 @@ class Group(ABC, Generic[Element]):
         return 2 if self.planar else None
 
     def haar(self, *batch: int, generator: Generator = None, dtype: Dtype = None) -> Element | None:
-        """Elements drawn uniformly from a compact group; None where there is no such way."""
+        """Elements drawn from the Haar measure of a compact group; None for all others."""
         return None
 
     @property

@@ -1,4 +1,4 @@
-"""A network that reads changes off pictures, learned from a reference changed on purpose."""
+"""A network that estimates changes of pictures, trained on randomly changed references."""
 
 import math
 

@@ -169,7 +169,7 @@ def moved_back(model: "InvariantVAE", x: Tensor, prototypes: Tensor) -> Tensor:
 
 
 def left_over(model: "InvariantVAE", images: Tensor) -> Tensor:
-    """Return the root mean square (C, H, W) of what reconstructions from q(z | x) leave over."""
+    """Return the root mean square residual (C, H, W) of reconstructions from q(z | x)."""
     generator = torch.Generator(model.device).manual_seed(0)
     total = torch.zeros_like(model.free_noise)
     for part in images.split(CHUNK):
