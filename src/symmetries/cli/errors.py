@@ -74,7 +74,8 @@ class Commands(TyperGroup):
                 warnings.filterwarnings("ignore", message="The `srun` command is available")
                 return super().invoke(ctx)
         except (Exception, KeyboardInterrupt) as error:
-            if is_clicks_own(error) or ctx.params.get("debug"):
+            own = isinstance(error, typer.Abort) or hasattr(error, "exit_code")  # of click or typer
+            if own or ctx.params.get("debug"):
                 if isinstance(message := getattr(error, "message", None), str):
                     error.message = printable(message)  # type: ignore[union-attr]
                 raise
@@ -136,11 +137,6 @@ def show_warning(
         Console(emoji=False, stderr=True, soft_wrap=True, highlight=False).print(
             f"[bold yellow]warning[/]: {escape(text)}"
         )
-
-
-def is_clicks_own(error: BaseException) -> bool:
-    """Return whether click or typer handles the exception itself (usage errors, exits)."""
-    return isinstance(error, typer.Abort) or hasattr(error, "exit_code")
 
 
 def is_full_stream(error: BaseException) -> TypeGuard[OSError]:

@@ -163,8 +163,9 @@ class RelaxedClassifier(ClassifierMixin, ImageEstimator):  # type: ignore[misc]
         config = TrainConfig(self.steps, min(self.batch_size, len(images)), self.lr, seed)
         named = {"given_seed": given_seed(self.random_state), "device": self.device}
         config = config.replace(**{**named, "progress": False, **options})
-        weights = {"penalty": self.penalty, "relaxation_lr": 4.0}
-        history = fit_relaxed(model.model, inputs, targets, config, **weights)
+        history = fit_relaxed(
+            model.model, inputs, targets, config, penalty=self.penalty, relaxation_lr=4.0
+        )
         self.loss_ = float(history["loss"][-1])
         self.history_ = {"step": history.step, **history.metrics}
         if not math.isfinite(self.loss_):

@@ -107,8 +107,21 @@ def labelled_images(data: Labelled, shape: tuple[int, int, int]) -> tuple[Tensor
     return images, labels
 
 
-class LabelledLearner(nn.Module):
-    """Base class of learners of labelled images: what they are made of, reports and files.
+class LearnerModule(nn.Module):
+    """Base class of learners that are modules: their device and their page."""
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the parameters."""
+        return next(self.parameters()).device
+
+    def report(self, path: Path | str, data: Images | None = None) -> Path:
+        """Write one HTML page: the summary on data, if given, the training and the settings."""
+        return write_report(self, path, data)
+
+
+class LabelledLearner(LearnerModule):
+    """Base class of learners of labelled images: what they are made of, and their files.
 
     Args:
         action: how the transformations move images: an action, a group or its name.
@@ -136,15 +149,6 @@ class LabelledLearner(nn.Module):
         self.group = self.act.group
         self.shape, self.outputs, self.seed = shape, outputs, seed
         self.history: History | None = None
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the parameters."""
-        return next(self.parameters()).device
-
-    def report(self, path: Path | str, data: Labelled | None = None) -> Path:
-        """Write one HTML page: the summary on data, if given, the training and the settings."""
-        return write_report(self, path, data)
 
     def save(self, folder: Path | str) -> Path:
         """Write the model: weights and what is needed to build it again."""
