@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from symmetries._validation.checks import as_path, invalid, wrong_type
+from symmetries.analysis.chunks import Over, in_parts
 from symmetries.analysis.inputs import Readable, read_images
 from symmetries.analysis.learned_motions import LearnedMotions
 from symmetries.analysis.lie_generators import load_group, planar_group
-from symmetries.analysis.parts import Over, in_parts
 from symmetries.analysis.pictures import to_bytes
 from symmetries.analysis.progress import progress_bar
 from symmetries.analysis.provenance import data_hash
