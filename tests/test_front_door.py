@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import symmetries
 from symmetries import auditing, estimators, learners
+from symmetries import data as data_sets
 from symmetries._utils.config import presets_of
 from symmetries.analysis import classifiers, neighbour_distance, study_orbits
 from symmetries.data import ImageSet, as_image_set, as_images
@@ -240,6 +241,11 @@ def test_images_come_in_every_form(kind, data):
 
 
 MEASURES = {
+    "background": data_sets.background,
+    "coloured": lambda x: data_sets.coloured(x).images,
+    "rotated": lambda x: data_sets.rotated(x, 30).images,
+    "scaled": lambda x: data_sets.scaled(x).images,
+    "translated": lambda x: data_sets.translated(x).images,
     "distribution_invariance": lambda x: auditing.distribution_invariance(NET, x, "c4"),
     "drift_curve": lambda x: auditing.drift_curve(
         NET, x, x, LABELS, "c4", betas=(1.0,), gradients=False
