@@ -14,7 +14,7 @@ from symmetries.analysis.settings import Session
 from symmetries.data import ImageSet
 from symmetries.distributions.box import UniformBox
 from symmetries.estimators import InvariantClassifier, RelaxedClassifier
-from symmetries.groups import SE2, Affine2, Cyclic, Dihedral, MatrixGroup
+from symmetries.groups import Cyclic, Dihedral
 from symmetries.groups.base import Group
 from symmetries.groups.names import as_group, group_name
 
@@ -69,7 +69,7 @@ def check_plane(group: Group[Any]) -> None:
         ValueError: group: expected a group of the plane with continuous parameters, got 'c4'; use \
 --group rotation, or --method relaxed for c4
     """
-    if isinstance(group, Affine2 | SE2) or (isinstance(group, MatrixGroup) and group.planar):
+    if group.planar:
         return
     name = group_name(group)
     remedy = "use --group with rotation, translation, scale, shear, zoom, affine or se2"

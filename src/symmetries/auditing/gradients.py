@@ -3,6 +3,7 @@
 Reference: Sundararajan, Taly, Yan 2017, "Axiomatic attribution for deep networks".
 """
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
@@ -91,22 +92,15 @@ def _examples_at_once(split: FirstLayer | None, x: Tensor, steps: int) -> int:
     return max(1, min(POINTS_ON_CPU, HIDDEN_ON_CPU // max(1, hidden)) // steps)
 
 
+@dataclass(frozen=True, eq=False)
 class _Path:
     """The straight path from baselines to inputs, and the gradients along it."""
 
-    def __init__(
-        self,
-        model: Model,
-        split: FirstLayer | None,
-        nodes: Tensor,
-        weights: Tensor,
-        absolute: bool,
-    ) -> None:
-        self.model = model
-        self.split = split
-        self.nodes = nodes
-        self.weights = weights
-        self.absolute = absolute
+    model: Model
+    split: FirstLayer | None
+    nodes: Tensor
+    weights: Tensor
+    absolute: bool
 
     def mean_gradient(self, x: Tensor, b: Tensor, target: Tensor) -> Tensor:
         """Return the weighted mean over the nodes of the (absolute) gradient of the input."""
