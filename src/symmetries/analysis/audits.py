@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from symmetries._utils.config import register_presets
 from symmetries._validation.checks import invalid
 from symmetries.actions import Action, ImageAction
 from symmetries.analysis.audit_drift import drift_points
@@ -37,7 +38,7 @@ from symmetries.results import AuditResult, DataSummary, DriftPoint, Preprocessi
 PART = 50  # examples at a time, and in each file of an interrupted run
 GPU_PART = 250  # small batches leave a GPU idle
 # Images that are looked at closely, and steps of the integrated gradients.
-PRESETS = {"quick": (200, 20), "default": (500, 50), "paper": (None, 50)}
+PRESETS = register_presets("audit", {"quick": (200, 20), "default": (500, 50), "paper": (None, 50)})
 FAST = 30  # images for resampling alone, if only outputs are measured
 OUTPUTS_ONLY = "outputs only: saliency, sensitivity and layers were not requested"
 

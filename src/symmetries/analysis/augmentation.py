@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from symmetries._utils.config import register_presets
 from symmetries._validation.checks import as_path, invalid, wrong_type
 from symmetries.analysis.chunks import Over, in_parts
 from symmetries.analysis.inputs import Readable, read_images
@@ -25,7 +26,8 @@ from symmetries.training.checkpoint import rebuilding
 from symmetries.training.step import mix
 
 AT_ONCE = 256  # images at a time, and in each file of an interrupted run
-REFINE = {"quick": 0, "default": 2, "paper": 5}  # how often prototypes are inferred again
+# How often prototypes are inferred again.
+REFINE = register_presets("augment", {"quick": 0, "default": 2, "paper": 5})
 DTYPES = {"64-true": torch.float64, "bf16-true": torch.bfloat16}
 Learned = OrbitPosterior | SymmetryModel | LearnedMotions
 KINDS: dict[str, type[OrbitPosterior] | type[SymmetryModel]] = {

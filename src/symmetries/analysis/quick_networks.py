@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from symmetries._utils.config import register_presets
 from symmetries.analysis.augmentation_laws import Law, draw, moved
 from symmetries.nn.named_networks import named_network
 from symmetries.training.step import mix, seeded
@@ -35,7 +36,9 @@ class Size:
     network: str = "cnn"
 
 
-SIZES = {"quick": Size(800, 64, 3), "default": Size(800, 128, 3, "resnet")}
+SIZES = register_presets(
+    "prescribe", {"quick": Size(800, 64, 3), "default": Size(800, 128, 3, "resnet")}
+)
 
 
 def prepared(images: Tensor) -> Tensor:
