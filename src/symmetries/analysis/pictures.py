@@ -72,7 +72,4 @@ def for_display(images: Tensor, side: int = 48) -> Tensor:
 
 def to_bytes(frames: Tensor) -> NDArray[np.uint8]:
     """Pictures (..., C, H, W) in [0, 1] as bytes (..., H, W, C)."""
-    pixels: NDArray[np.uint8] = (
-        (frames.clamp(0, 1) * 255).round().byte().movedim(-3, -1).cpu().numpy()
-    )
-    return pixels
+    return (frames.clamp(0, 1) * 255).round().byte().movedim(-3, -1).cpu().numpy()

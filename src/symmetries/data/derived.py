@@ -179,8 +179,7 @@ def hue_colours(hue: Floats, saturation: Floats) -> Floats:
     """
     sixths = np.mod(6 * (hue[:, None] - np.array([0, 1 / 3, 2 / 3])), 6)
     pure = np.clip(np.abs(sixths - 3) - 1, 0, 1)
-    colours: Floats = 1 - saturation[:, None] * (1 - pure)
-    return colours
+    return 1 - saturation[:, None] * (1 - pure)
 
 
 def coloured(data: "Images", split: str = "train", seed: int = 0) -> ImageSet:

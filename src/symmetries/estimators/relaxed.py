@@ -56,8 +56,7 @@ class PaddedLogits(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Logits (N, K)."""
         scaled = (images - self.fill if self.fill else images) / self.scale
-        logits: Tensor = self.model(F.pad(scaled, self.margin))
-        return logits
+        return self.model(F.pad(scaled, self.margin))
 
 
 class RelaxedClassifier(ClassifierMixin, ImageEstimator):  # type: ignore[misc]
@@ -188,8 +187,7 @@ class RelaxedClassifier(ClassifierMixin, ImageEstimator):  # type: ignore[misc]
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The most probable label (N,) of each image."""
         best = self._logits(X).argmax(1)
-        labels: NDArray[Any] = self.classes_[best]
-        return labels
+        return self.classes_[best]
 
     def module(self) -> nn.Module:
         """A copy as a module from images (N, C, H, W) to logits, in single precision.

@@ -211,8 +211,7 @@ class Group(ABC, Generic[Element]):
 
     def whole(self, parts: tuple[Any, ...]) -> Element:
         """The element that has these parts."""
-        element: Element = parts[0]
-        return element
+        return parts[0]
 
 
 def map_element(function: Callable[[Tensor], Tensor], element: Any) -> Any:  # noqa: ANN401

@@ -225,8 +225,7 @@ def write_report(
 
 def _plain(summary: Any) -> dict[str, Any]:  # noqa: ANN401 - a Summary or a result of pydantic
     found = summary.to_dict() if hasattr(summary, "to_dict") else summary.model_dump(mode="json")
-    plain: dict[str, Any] = found
-    return plain
+    return found
 
 
 @torch.no_grad()

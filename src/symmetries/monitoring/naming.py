@@ -105,8 +105,7 @@ class Responses:
         error = (self.covariance + more.diag()) * (1 / count + 1 / self.held_out)
         systematic = ODD * (variance + more).sqrt() + 1e-6
         systematic[:moves] = torch.tensor([systematic_error(m, self.side) for m in self.moves])
-        white: Tensor = torch.linalg.inv(torch.linalg.cholesky(error + systematic.square().diag()))
-        return white
+        return torch.linalg.inv(torch.linalg.cholesky(error + systematic.square().diag()))
 
     def name(self, features: Tensor) -> Change:
         """The change that explains the mean of features (n, F) best, and its size.

@@ -152,8 +152,7 @@ class ConvEncoder(nn.Module):
             x = images.to(memory_format=torch.channels_last)
             x = convolve(self.convolutions, x)
         x = self.norm(F.gelu(self.hidden(x.flatten(1).to(images.dtype))))
-        out: Tensor = self.head(x)
-        return out
+        return self.head(x)
 
 
 class ConvDecoder(nn.Module):

@@ -108,8 +108,7 @@ def log_weights(
     moved = model.act(model.group.exp(eta.flatten(0, 1)), prototypes).unflatten(0, (n, k))
     fit = gaussian_log_prob(x[:, None], moved, model.noise).sum((2, 3, 4))
     log_p = model.prior_eta.log_prob(eta.flatten(0, 1)[:, None], flat)[:, 0]
-    weights: Tensor = fit + log_p.unflatten(0, (n, k)) - log_q + log_ratio
-    return weights
+    return fit + log_p.unflatten(0, (n, k)) - log_q + log_ratio
 
 
 TRIES = 16  # samples of q(eta | x) of which the likeliest moves a prototype back

@@ -200,8 +200,7 @@ class InvariantVAE(LearnerModule):
 
     def decode(self, z: Tensor) -> Tensor:
         """Means (N, C, H, W) of p(x_hat | z)."""
-        out: Tensor = self.decoder(z)
-        return out
+        return self.decoder(z)
 
     def log_posterior(self, x: Tensor) -> Tensor:
         """Log q(g | x) of all elements of a finite group, (N, order)."""

@@ -94,8 +94,7 @@ class VAE(LearnerModule):
 
     def decode(self, z: Tensor) -> Tensor:
         """Means (N, C, H, W) of p(x | z)."""
-        out: Tensor = self.decoder(z)
-        return out
+        return self.decoder(z)
 
     def fit(
         self,
@@ -293,8 +292,7 @@ def elbo_loss(model: VAE, x: Tensor, step: Step) -> dict[str, Tensor]:
 
 def in_parts(x: Tensor, samples: int) -> tuple[Tensor, ...]:
     """Return the images in parts, so that not too many are decoded at once."""
-    parts: tuple[Tensor, ...] = x.split(max(1, ROWS // samples))
-    return parts
+    return x.split(max(1, ROWS // samples))
 
 
 LOOKED_AT = 256
