@@ -23,6 +23,7 @@ from symmetries.nn.plane_conv import MODES
 from symmetries.nn.relaxation import relaxation
 from symmetries.nn.relaxed_networks import RelaxedCNN, Symmetry
 from symmetries.training import TrainConfig
+from symmetries.training.step import seeded
 
 EXAMPLES = 64  # on which the equivariance errors are measured
 
@@ -222,8 +223,7 @@ class RelaxedClassifier(ClassifierMixin, ImageEstimator):  # type: ignore[misc]
         if self.mode == "soft" and relax is None:
             relax = {"translation": self.relax}
         symmetry = Symmetry(group, self.mode, relax)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with seeded(seed):
             sizes = {"width": self.width, "kernel_size": kernel}
             model = RelaxedCNN(channels, len(self.classes_), symmetry, **sizes)
         side = max(height, width, 2 * kernel)
