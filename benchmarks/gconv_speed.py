@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from symmetries.groups import Cyclic
-from symmetries.learners.relaxed import fit
+from symmetries.learners.relaxed import fit_relaxed
 from symmetries.nn.gconv import GroupConv2d, RelaxedGroupConv2d
 from symmetries.nn.relaxed_networks import RelaxedResNet, Symmetry
 from symmetries.training import TrainConfig
@@ -187,7 +187,7 @@ def cifar_epoch(
     labels = torch.randint(10, (images,), device=device)
     config = TrainConfig(steps, batch, progress=False)
     config = config.replace(precision="bf16-mixed", log_every=first)
-    history = fit(model, x, labels, config, penalty=0.1)
+    history = fit_relaxed(model, x, labels, config, penalty=0.1)
     seen = dict(zip(history.step, history.times, strict=True))
     second = (seen[steps] - seen[first]) / (steps - first)
     flops = 3 * 23.2e9 * batch

@@ -309,7 +309,7 @@ def _relaxed() -> nn.Module:
 
 def _fit_relaxed(model: nn.Module, images: Any, labels: Any, **more: Any) -> Any:  # noqa: ANN401
     fields = {"steps": 2, "batch_size": 4, "progress": False, "device": "cpu"}
-    return relaxed.fit(model, images, labels, training.TrainConfig(**fields), **more)
+    return relaxed.fit_relaxed(model, images, labels, training.TrainConfig(**fields), **more)
 
 
 def _natural(images: Any, labels: Any, **settings: Any) -> Any:  # noqa: ANN401

@@ -48,7 +48,7 @@ from symmetries.learners.invariant_weights import (  # noqa: E402
     fit_natural,
 )
 from symmetries.learners.penalties import regularised_loss  # noqa: E402
-from symmetries.learners.relaxed import fit as fit_relaxed  # noqa: E402
+from symmetries.learners.relaxed import fit_relaxed  # noqa: E402
 from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel  # noqa: E402
 from symmetries.learners.vae import VAE, InvVAE, VAEConfig  # noqa: E402
 from symmetries.nn.invariant_model import shallow_model  # noqa: E402

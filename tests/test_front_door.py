@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import json
+import pkgutil
 import subprocess
 import sys
 from collections import defaultdict
@@ -15,9 +16,10 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import symmetries
-from symmetries import estimators
+from symmetries import auditing, estimators, learners
+from symmetries import data as data_sets
 from symmetries._utils.config import presets_of
-from symmetries.analysis import classifiers
+from symmetries.analysis import classifiers, neighbour_distance, study_orbits
 from symmetries.data import ImageSet, as_image_set, as_images
 from symmetries.groups import Cyclic, Group, group_name
 from symmetries.learners.orbit_posterior import Network, OrbitConfig, Reading, Training, Views
@@ -26,7 +28,8 @@ from symmetries.results import Record
 
 PACKAGES = (
     *("actions", "analysis", "auditing", "data", "distributions", "estimators", "groups"),
-    *("learners", "lie", "nn", "report", "results", "sweeps", "testing", "training"),
+    *("learners", "lie", "monitoring", "nn", "report", "results", "sweeps", "testing", "training"),
+    *(f"learners.{part.name}" for part in pkgutil.iter_modules(learners.__path__)),
 )
 SECONDS = 0.5  # of processor time
 SHORT = {"steps": 3, "batch_size": 16}
@@ -235,6 +238,35 @@ def test_images_come_in_every_form(kind, data):
     model.fit(data, progress=False, device="cpu")
     assert model.summary(data, n=8).images == 6
     assert symmetries.orbit(data, "rotation", progress=False).data.count == 6
+
+
+MEASURES = {
+    "background": data_sets.background,
+    "coloured": lambda x: data_sets.coloured(x).images,
+    "rotated": lambda x: data_sets.rotated(x, 30).images,
+    "scaled": lambda x: data_sets.scaled(x).images,
+    "translated": lambda x: data_sets.translated(x).images,
+    "distribution_invariance": lambda x: auditing.distribution_invariance(NET, x, "c4"),
+    "drift_curve": lambda x: auditing.drift_curve(
+        NET, x, x, LABELS, "c4", betas=(1.0,), gradients=False
+    ),
+    "integrated_gradients": lambda x: auditing.integrated_gradients(NET, x, LABELS, steps=2),
+    "largest_singular_value": lambda x: auditing.largest_singular_value(NET, x),
+    "layer_contributions": lambda x: auditing.layer_contributions(NET, x, "c4"),
+    "lie_derivative": lambda x: auditing.lie_derivative(NET, x, "rotation"),
+    "neighbour_distance": neighbour_distance,
+    "saliency_map": lambda x: auditing.saliency_map(NET, x, LABELS, steps=2),
+    "saliency_similarity": lambda x: auditing.saliency_similarity(NET, x, "c4"),
+    "study_orbits": lambda x: study_orbits(x, "rotation", examples=x, steps=3).curves,
+}
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_every_measure_takes_images_in_every_form(name):
+    expected, *others = (MEASURES[name](data) for _, data in forms())
+    for found in others:
+        same = torch.equal(found, expected) if isinstance(found, torch.Tensor) else None
+        assert found == expected if same is None else same
 
 
 @pytest.mark.parametrize("data", [3, "digits", None, {"images": IMAGES}])

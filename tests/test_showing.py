@@ -9,8 +9,15 @@ from torch import nn
 
 import symmetries
 from symmetries.report import PAGES, plot
-from symmetries.results import AuditResult, Estimate, OrbitResult, PrescribeResult, WrapResult
-from symmetries.results.showing import ShownResult
+from symmetries.results import (
+    AuditResult,
+    Estimate,
+    OrbitResult,
+    PrescribeResult,
+    WatchResult,
+    WrapResult,
+)
+from symmetries.results.showing import PagedResult, ShownResult
 
 NET = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
 DATA = torch.rand(9, 1, 8, 8, generator=torch.Generator().manual_seed(0)), torch.arange(9) % 3
@@ -70,7 +77,7 @@ def test_an_audit_without_run_and_data_has_a_page():
     assert "Is it invariant to c4?" in found.to_html()
 
 
-def test_results_of_wrap_and_prescribe_have_a_page_and_a_figure(results):
+def test_results_of_wrap_prescribe_and_watch_have_a_page_and_a_figure(results):
     known = {"run": results["orbit"].run}
     number = Estimate(mean=0.8, standard_error=0.02, low=0.76, high=0.84)
     both = {"bare": number, "wrapped": number, "gain": number, "moves": 0.3}
@@ -84,12 +91,18 @@ def test_results_of_wrap_and_prescribe_have_a_page_and_a_figure(results):
         warnings=(), moves=(), conflicts=(), tried=tried, gain=number, robustness=number,
         accuracy=0.8, networks=9, fill=0.0, code={}, data=results["orbit"].data, **known,
     )  # fmt: skip
-    for result in (wrapped, prescribed):
+    watched = WatchResult(
+        reference=results["orbit"].data, pictures=9, alarm=False, alpha=0.01, evidence=0.3,
+        limit=2.0, since=None, name=None, parameters=(), explained=None, **known,
+    )  # fmt: skip
+    traced = watched.model_copy(update={"trace": ((4, 0.1), (9, 0.3))})
+    for result in (wrapped, prescribed, watched, traced):
         assert "</html>" in result.to_html()
+        assert result._repr_html_().startswith("<iframe")
         assert isinstance(result.plot(), Figure)
 
 
 def test_every_result_that_shows_itself_has_a_page_and_a_figure():
-    shown = set(ShownResult.__subclasses__())
+    shown = {*PagedResult.__subclasses__(), *ShownResult.__subclasses__()} - {ShownResult}
     assert shown <= set(PAGES)
     assert shown <= set(plot.registry)

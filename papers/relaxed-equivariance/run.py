@@ -30,7 +30,7 @@ from image_sets import flip_and_crop, images_of
 
 from symmetries._utils.provenance import provenance
 from symmetries.groups import Cyclic
-from symmetries.learners.relaxed import accuracy, fit
+from symmetries.learners.relaxed import accuracy, fit_relaxed
 from symmetries.nn.relaxation import relaxation, relaxed_layers
 from symmetries.nn.relaxed_networks import RelaxedCNN, RelaxedResNet, Symmetry
 from symmetries.testing import invariance_error
@@ -197,7 +197,7 @@ def execute(run: Run, arguments: argparse.Namespace) -> Row:
         precision="32-true" if small else arguments.precision,
     )
     start = time.perf_counter()
-    history = fit(
+    history = fit_relaxed(
         model,
         *training,
         config,

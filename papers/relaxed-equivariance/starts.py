@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from image_sets import images_of
 
 from symmetries.groups import Cyclic
-from symmetries.learners.relaxed import accuracy, fit
+from symmetries.learners.relaxed import accuracy, fit_relaxed
 from symmetries.nn.relaxation import relaxation, relaxed_layers
 from symmetries.nn.relaxed_networks import RelaxedCNN, Symmetry
 from symmetries.training import TrainConfig
@@ -45,7 +45,7 @@ def learned(task: str, seed: int, omega: float, penalty: float, steps: int) -> d
     training, test = images_of(task, None, False)
     model = network(seed, omega)
     config = TrainConfig(steps, 32, lr=5e-3, seed=seed, device="cpu", progress=False)
-    fit(model, *training, config, penalty=penalty, relaxation_lr=4.0)
+    fit_relaxed(model, *training, config, penalty=penalty, relaxation_lr=4.0)
     row = {"task": task, "seed": seed, "start": omega, "penalty": penalty, "steps": steps}
     values = [round(part["value"], 4) for part in relaxation(model)]
     return {**row, "relaxation": values, "accuracy": round(100 * accuracy(model, *test), 2)}
@@ -57,7 +57,7 @@ def gradient(task: str, seed: int, omega: float, steps: int) -> dict[str, Any]:
     model = network(seed, omega)
     if steps:
         config = TrainConfig(steps, 32, lr=5e-3, seed=seed, device="cpu", progress=False)
-        fit(model, images, labels, config, relaxation_lr=1e-9)
+        fit_relaxed(model, images, labels, config, relaxation_lr=1e-9)
     frequencies = [layer.relaxed_frequency for layer in relaxed_layers(model).values()]
     rows = []
     for x, y in zip(images.split(32)[:-1], labels.split(32)[:-1], strict=True):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
 
 from symmetries.actions.images import ImageAction
 from symmetries.actions.points import PointAction
@@ -260,6 +261,22 @@ def test_what_is_no_saved_learner_is_refused_by_name(case, fitted, tmp_path):
         other.load(tmp_path / "model")
     with pytest.raises((ValueError, OSError), match="missing"):
         case.load(tmp_path / "missing")
+
+
+@pytest.mark.parametrize("form", ["arrays", "image set", "loader"])
+@every_learner
+def test_data_comes_in_every_form(case, fitted, form):
+    model, history = fit(case, fitted)
+    x, labels = case.data if case.labelled else (case.data, torch.arange(COUNT) % CLASSES)
+    data = {
+        "arrays": (x.numpy(), labels.numpy()) if case.labelled else x.numpy(),
+        "image set": ImageSet(x, labels),
+        "loader": DataLoader(TensorDataset(x, labels), batch_size=20),
+    }[form]
+    same = case.make()
+    found = same.fit(data, **RUN)
+    torch.testing.assert_close(found["loss"], history["loss"], rtol=0, atol=0, equal_nan=True)
+    assert same.summary(data).images == model.summary(case.data).images
 
 
 @every_learner

@@ -11,7 +11,7 @@ from torch import nn
 
 from symmetries.data import digits, upside_down_sixes
 from symmetries.groups import Cyclic, Dihedral
-from symmetries.learners.relaxed import accuracy, fit, relaxed_loss
+from symmetries.learners.relaxed import accuracy, fit_relaxed, relaxed_loss
 from symmetries.nn.relaxation import relaxation, relaxation_penalty
 from symmetries.nn.relaxed_networks import FieldDropout2d, RelaxedCNN, RelaxedResNet, Symmetry
 from symmetries.training import Step, TrainConfig
@@ -64,7 +64,7 @@ def test_relaxation_falls_where_the_task_is_symmetric_and_rises_where_it_is_not(
     for task, labels in (("digit", digit), ("turn", turns)):
         model = small_model(4, "soft", {"rotation": 0.1}, seed=seed)
         start = relaxation_penalty(model).item()
-        fit(model, images, labels, config(300, seed=seed), penalty=0.1, relaxation_lr=4.0)
+        fit_relaxed(model, images, labels, config(300, seed=seed), penalty=0.1, relaxation_lr=4.0)
         left[task] = relaxation_penalty(model).item() / start
         right[task] = accuracy(model, images, labels)
     assert left["digit"] < 0.3
@@ -90,7 +90,7 @@ def test_loss_is_cross_entropy_and_penalty():
 def test_fixed_relaxation_stays():
     model = small_model(2, "soft", {"rotation": 0.5}, learn=False)
     images, labels = torch.rand(40, 1, 8, 8), torch.arange(40) % 2
-    fit(model, images, labels, config(3), penalty=1.0)
+    fit_relaxed(model, images, labels, config(3), penalty=1.0)
     assert {row["value"] for row in relaxation(model)} == {0.5}
 
 
@@ -101,7 +101,7 @@ def test_residual_network_learns_in_every_mode(group, mode):
     symmetry = Symmetry(group, mode, options={"hidden": 4, "features": 4})
     model = RelaxedResNet(1, 2, symmetry, width=2, kernel_size=3, last_kernel=2)
     images, labels = torch.rand(16, 1, 8, 8), torch.arange(16) % 2
-    history = fit(model, images, labels, config(2), random_turn=group.n > 1)
+    history = fit_relaxed(model, images, labels, config(2), random_turn=group.n > 1)
     assert history["loss"][-1] > 0
     moved = [p.grad is not None for p in model.parameters()]
     assert all(moved)
@@ -133,7 +133,7 @@ def test_a_network_that_pools_first_and_drops_fields_stays_invariant():
 
 def test_negative_penalty_is_refused():
     with pytest.raises(ValueError, match="penalty"):
-        fit(
+        fit_relaxed(
             small_model(2, "soft"),
             torch.rand(4, 1, 8, 8),
             torch.zeros(4).long(),

@@ -32,7 +32,7 @@ from symmetries.learners.symmetry_model.networks import (
     Generative,
     LieInference,
 )
-from symmetries.learners.symmetry_model.turns import (
+from symmetries.learners.symmetry_model.quarter_turns import (
     distance_to_symmetry,
     turns_of,
     with_turns,

@@ -68,12 +68,11 @@ class Config:
             names = ", ".join(repr(known) for known in sorted(presets))
             expected = f"{cls.__name__}(...), or one of {names}"
             raise invalid("config", expected, short(name), "choose one of these")
-        found: Self = presets[name]
-        return found
+        return presets[name]
 
     @classmethod
     def resolve(cls, config: Self | str) -> Self:
-        """A configuration as it is, or the preset of that name."""
+        """Return the configuration, or the preset if a name is given."""
         return config if isinstance(config, cls) else cls.preset(config)  # type: ignore[arg-type]
 
     def replace(self, **changes: Any) -> Self:  # noqa: ANN401 - values of fields
@@ -101,7 +100,7 @@ class Config:
 
     def to_dict(self) -> dict[str, Any]:
         """The configuration as plain data for JSON."""
-        return dataclasses.asdict(self)  # type: ignore[call-overload, no-any-return]
+        return dataclasses.asdict(self)  # type: ignore[call-overload]
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

@@ -1,8 +1,10 @@
-"""All batches of a torch ``DataLoader`` as one batch."""
+"""Data as users have it: all batches of a ``DataLoader`` as one, and arrays as tensors."""
 
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader
 
@@ -30,3 +32,26 @@ def gather_batches(loader: "DataLoader[Any]") -> tuple[Tensor, Tensor | None]:
     if not inputs:
         raise invalid("data", "at least one batch", "an empty loader", "check the data set")
     return torch.cat(inputs), torch.cat(labels) if labels else None
+
+
+def label_tensor(values: NDArray[Any], name: str = "y") -> Tensor:
+    """An array of labels as a tensor, whole numbers as int64.
+
+    Example:
+        >>> label_tensor(np.array([2, 0], np.uint8))
+        tensor([2, 0])
+    """
+    kind = values.dtype.kind
+    if kind in "iub":
+        return torch.tensor(np.ascontiguousarray(values, np.int64))
+    if kind in "fc":
+        return torch.tensor(native(values))  # what is said of such tensors suits it
+    got = "text" if kind in "US" else f"an array of {values.dtype.name}"
+    raise invalid(name, "class numbers", got, "use np.unique(labels, return_inverse=True)[1]")
+
+
+def native(values: NDArray[Any]) -> NDArray[Any]:
+    """The same numbers as torch takes them: in rows, in this machine's byte order."""
+    longest = {"g": np.dtype(np.float64), "G": np.dtype(np.complex128)}  # torch has no longer ones
+    dtype = longest.get(values.dtype.char, values.dtype.newbyteorder("="))
+    return np.ascontiguousarray(values, dtype)

@@ -81,8 +81,7 @@ class NodeAction(Action):
             d = linear.shape[-1]
             square = part.unflatten(-1, (d, d))
             matrix = linear[:, None]
-            both: Tensor = (matrix @ square @ matrix.mT).flatten(-2)
-            return both
+            return (matrix @ square @ matrix.mT).flatten(-2)
         turned: Tensor = part @ linear.mT
         if kind == "pseudovector":
             turned = torch.linalg.det(linear)[:, None, None] * turned

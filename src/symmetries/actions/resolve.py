@@ -16,7 +16,7 @@ def as_image_action(
     interpolation: Interpolation = "bilinear",
     fill: float | None = None,
 ) -> ImageAction:
-    """Return an action on images as it is given, or that of a group or of the group of this name.
+    """Return the action on images, made from a group or its name if no action is given.
 
     Args:
         action: an :class:`ImageAction`, a group that acts on images, or its name.

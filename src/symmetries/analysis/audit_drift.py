@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from symmetries._utils.config import register_presets
 from symmetries.analysis.inputs import check_labelled
 from symmetries.analysis.pictures import spread_indices
 from symmetries.auditing import drift_curve, saliency_map
@@ -15,7 +16,7 @@ from symmetries.results import DriftPoint
 if TYPE_CHECKING:
     from symmetries.analysis.audits import Subject
 
-DRIFT_EXAMPLES = {"quick": 30, "default": 100, "paper": 500}
+DRIFT_EXAMPLES = register_presets("audit of drift", {"quick": 30, "default": 100, "paper": 500})
 BETAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 

@@ -20,7 +20,7 @@ from symmetries.auditing.elements import make_moves
 from symmetries.auditing.models import Model, untouched
 from symmetries.auditing.saliency import saliency_map
 from symmetries.data import ImageSet
-from symmetries.groups import FiniteGroup, Group
+from symmetries.groups import Group
 from symmetries.results.pictures import AuditPictures, Track
 
 EXAMPLES = 5
@@ -64,7 +64,7 @@ def draw_audit(
 
 def few_for_curves(group: Group[Any], passes: int) -> int:
     """Return how many images the curves may average, within a twentieth of the given passes."""
-    finite = isinstance(group, FiniteGroup)
+    finite = group.finite
     steps = len(group.elements()) if finite else STEPS * group.dim
     return max(EXAMPLES, passes // (20 * steps))
 
@@ -85,7 +85,7 @@ def orbit_tracks(
     group = act.group
     side = max(images.images.shape[-2:])
     walks: list[tuple[str, str, list[float], Any]] = []
-    if isinstance(group, FiniteGroup):
+    if group.finite:
         elements = group.elements(device)
         places = [float(i) for i in range(len(elements))]
         walks.append((",".join(group.names), "elements", places, elements))

@@ -1,6 +1,6 @@
 """How invariant a model of images is, with pictures: what ``symmetries audit`` computes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,19 +9,20 @@ from typing import Any
 import torch
 from torch import nn
 
+from symmetries._utils.config import register_presets
 from symmetries._validation.checks import invalid
 from symmetries.actions import Action, ImageAction
 from symmetries.analysis.audit_drift import drift_points
 from symmetries.analysis.audit_pictures import CURVE_EXAMPLES, draw_audit, few_for_curves
 from symmetries.analysis.audit_time import expected_time
 from symmetries.analysis.audited_data import audited_images, choose_images, with_labels
+from symmetries.analysis.chunks import Over, in_parts
 from symmetries.analysis.classifiers import Classifier
 from symmetries.analysis.inputs import Readable, resolve_background
-from symmetries.analysis.parts import Over, in_parts
 from symmetries.analysis.preprocessing import make_preprocessing
 from symmetries.analysis.progress import progress_bar, say_to_stderr
-from symmetries.analysis.provenance import Call, summary_in_background
-from symmetries.analysis.settings import choose_device, choose_preset
+from symmetries.analysis.provenance import summary_in_background
+from symmetries.analysis.settings import Session
 from symmetries.analysis.stored_models import Loaded, load_classifier, unfit
 from symmetries.auditing import audit_model
 from symmetries.auditing.answers import CLASSIFIERS
@@ -32,12 +33,12 @@ from symmetries.data.pictures import Fit
 from symmetries.groups import Group
 from symmetries.groups.names import as_group
 from symmetries.groups.ranges import Range, parse_range
-from symmetries.results import AuditResult, DataSummary, Preprocessing, RunInfo
+from symmetries.results import AuditResult, DataSummary, DriftPoint, Preprocessing
 
 PART = 50  # examples at a time, and in each file of an interrupted run
 GPU_PART = 250  # small batches leave a GPU idle
 # Images that are looked at closely, and steps of the integrated gradients.
-PRESETS = {"quick": (200, 20), "default": (500, 50), "paper": (None, 50)}
+PRESETS = register_presets("audit", {"quick": (200, 20), "default": (500, 50), "paper": (None, 50)})
 FAST = 30  # images for resampling alone, if only outputs are measured
 OUTPUTS_ONLY = "outputs only: saliency, sensitivity and layers were not requested"
 
@@ -136,14 +137,16 @@ def audit(
     Returns:
         All measures with their uncertainty; ``to_html`` and ``plot`` show the result.
     """
-    call = Call("audit", model=model, data=data, group=group, range=range, preset=preset, seed=seed)
+    given = {"model": model, "data": data, "group": group, "range": range, "preset": preset}
+    training = {"precision": precision}
     place = _place(model, device)
-    chosen = choose_preset(preset, place)
+    run = Session.of_call("audit", {**given, "seed": seed}, seed, place, preset, progress, training)
     images, notes = audited_images(model, data, size=size, fit=fit)
     subject = prepare_audit(
         model,
         images,
         group,
+        run,
         range=range,
         output=output,
         inputs=inputs,
@@ -151,23 +154,21 @@ def audit(
         examples=examples,
         fill=fill,
         trust=trust,
-        device=place,
-        precision=precision,
         notes=notes,
         fast=fast,
     )
     if progress:
-        text = expected_time(subject, *PRESETS[chosen])
+        text = expected_time(subject, *PRESETS[run.preset])
         if text:
             say_to_stderr(text)
-    part = part_size(place)
+    part = part_size(run.place)
     total = -(-len(subject.images) // part)
     with progress_bar("audit", total=total, quiet=not progress) as advance:
         over = in_parts(part, advance)
-        result = measure_invariance(subject, chosen, seed=seed, over=over, **measures)
+        result = measure_invariance(subject, run, over, **measures)
     other = None if drift_to is None else audited_images(model, drift_to, size=size, fit=fit)[0]
     name = str(model) if isinstance(model, str | Path) else type(model).__name__
-    return describe_audit(result, subject, chosen, call.info(seed, place), name, other)
+    return describe_audit(result, subject, run, name, other)
 
 
 def part_size(device: torch.device) -> int:
@@ -179,6 +180,7 @@ def prepare_audit(
     model: str | Path | Model | Classifier,
     images: ImageSet,
     group: str | Group[Any] | ImageAction,
+    run: Session,
     *,
     range: Range | None = None,
     output: Output = None,
@@ -187,11 +189,8 @@ def prepare_audit(
     examples: int | None,
     fill: float | None,
     trust: bool,
-    device: torch.device,
-    precision: str,
     notes: tuple[str, ...] = (),
     fast: bool = False,
-    say: Callable[[str], None] | None = None,
 ) -> Subject:
     """Load the model and choose the images; raise early if they do not fit each other.
 
@@ -200,12 +199,12 @@ def prepare_audit(
     """
     done = preprocessing or Preprocessing()
     images, more = choose_images(images, examples)
-    some = images.images[:PROBE].to(device)
+    some = images.images[:PROBE].to(run.place)
     loaded = load_classifier(
         model,
         trust,
-        device,
-        precision,
+        run.place,
+        run.precision,
         images=some,
         preprocessing=done,
         labels=images.labels,
@@ -222,20 +221,18 @@ def prepare_audit(
     if isinstance(group, Action):
         action = group
     else:
-        value = resolve_background(images, loaded.fill if fill is None else fill, say)
+        value = resolve_background(images, loaded.fill if fill is None else fill, run.say)
         action = ImageAction(as_group(group), fill=value)
     side = max(images.images.shape[-2:])
     widths = None if range is None else parse_range(action.group, range, side)
     notes += (OUTPUTS_ONLY,) if fast else ()
     summary = summary_in_background(images)
-    return Subject(loaded, images, action, device, summary, widths, done, notes, fast)
+    return Subject(loaded, images, action, run.place, summary, widths, done, notes, fast)
 
 
 def measure_invariance(
     subject: Subject,
-    preset: str,
-    *,
-    seed: int,
+    run: Session,
     over: Over,
     **measures: Any,  # noqa: ANN401
 ) -> AuditResult:
@@ -243,14 +240,13 @@ def measure_invariance(
 
     Args:
         subject: what is measured.
-        preset: decides the steps of the integrated gradients, and how many images are looked at
-            closely.
-        seed: of everything drawn.
+        run: its preset decides the steps of the integrated gradients, and how many images are
+            looked at closely.
         over: how to go through the examples.
         measures: further arguments of :func:`symmetries.auditing.audit_model`.
     """
     model, action = subject.model, subject.action
-    closely, steps = PRESETS[preset]
+    closely, steps = PRESETS[run.preset]
     options: dict[str, Any] = {
         "steps": steps,
         "closely": FAST if subject.fast else closely,
@@ -269,7 +265,9 @@ def measure_invariance(
         x = x.to(subject.device)
     data = x if y is None else (x, y.to(x.device))
     try:
-        found = audit_model(model.call, data, action, seed=seed, over=over, **(options | measures))
+        found = audit_model(
+            model.call, data, action, seed=run.seed, over=over, **(options | measures)
+        )
     except AssertionError as error:  # an exported program that takes only so many images
         raise unfit(error, x) from error
     notes = (*subject.notes, *found.notes)
@@ -285,8 +283,7 @@ def measure_invariance(
 def describe_audit(
     result: AuditResult,
     subject: Subject,
-    preset: str,
-    run: RunInfo,
+    run: Session,
     name: str,
     other: ImageSet | None = None,
 ) -> AuditResult:
@@ -295,18 +292,17 @@ def describe_audit(
     Args:
         result: of :func:`measure_invariance`.
         subject: what was measured.
-        preset: decides how many images are blended.
-        run: how it was measured.
+        run: how it was measured; its preset decides how many images are blended.
         name: of the model.
         other: images to blend into.
     """
     if other is not None and subject.model.kind not in CLASSIFIERS:
         remedy = "leave out drift_to (--drift-to): it blends images of the same classes"
         raise invalid("drift_to", "a classifier", f"a model of {subject.model.kind}", remedy)
-    rows = (
-        () if other is None else drift_points(subject, other, preset, PRESETS[preset][1], run.seed)
-    )
-    update = {"drift": rows, "model": name, "data": subject.summary.result(), "run": run}
+    rows: tuple[DriftPoint, ...] = ()
+    if other is not None:
+        rows = drift_points(subject, other, run.preset, PRESETS[run.preset][1], run.seed)
+    update = {"drift": rows, "model": name, "data": subject.summary.result(), "run": run.info()}
     if subject.model.kind not in CLASSIFIERS:
         return result.model_copy(update=update)
     passes = result.examples * (1 + result.elements)
@@ -325,9 +321,9 @@ def describe_audit(
     return result.model_copy(update=update).attach(pictures)
 
 
-def _place(model: object, device: str) -> torch.device:
-    """Return the device by its name; "auto" is that of a module in memory."""
+def _place(model: object, device: str) -> str | torch.device:
+    """Return the device as given; "auto" is the device of a module in memory."""
     if device == "auto" and isinstance(model, nn.Module):
         first = next(model.parameters(), None)
         return torch.device("cpu") if first is None else first.device
-    return choose_device(device)
+    return device

@@ -6,15 +6,16 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from symmetries._utils.config import register_presets
 from symmetries._validation.checks import as_path, invalid, wrong_type
+from symmetries.analysis.chunks import Over, in_parts
 from symmetries.analysis.inputs import Readable, read_images
 from symmetries.analysis.learned_motions import LearnedMotions
 from symmetries.analysis.lie_generators import load_group, planar_group
-from symmetries.analysis.parts import Over, in_parts
 from symmetries.analysis.pictures import to_bytes
 from symmetries.analysis.progress import progress_bar
 from symmetries.analysis.provenance import data_hash
-from symmetries.analysis.settings import choose_device, choose_preset
+from symmetries.analysis.settings import Session
 from symmetries.data import ImageSet
 from symmetries.learners.orbit_posterior import OrbitPosterior
 from symmetries.learners.orbit_posterior.versions import new_versions as versions_by_fits
@@ -25,7 +26,8 @@ from symmetries.training.checkpoint import rebuilding
 from symmetries.training.step import mix
 
 AT_ONCE = 256  # images at a time, and in each file of an interrupted run
-REFINE = {"quick": 0, "default": 2, "paper": 5}  # how often prototypes are inferred again
+# How often prototypes are inferred again.
+REFINE = register_presets("augment", {"quick": 0, "default": 2, "paper": 5})
 DTYPES = {"64-true": torch.float64, "bf16-true": torch.bfloat16}
 Learned = OrbitPosterior | SymmetryModel | LearnedMotions
 KINDS: dict[str, type[OrbitPosterior] | type[SymmetryModel]] = {
@@ -66,30 +68,21 @@ def augment(
     Returns:
         N copies images; those of image i are at i copies, ..., (i + 1) copies - 1.
     """
-    place = choose_device(device)
+    training = {"precision": precision}
+    run = Session.of_call("augment", {}, seed, device, preset, progress, training)
     images = read_images(data)
-    learner = load_symmetry_model(model, place, precision)
+    learner = load_symmetry_model(model, run)
     total = -(-len(images) // AT_ONCE)
     with progress_bar("augment", total=total, quiet=not progress) as advance:
-        pixels = new_versions(
-            learner,
-            images,
-            copies,
-            choose_preset(preset, place),
-            over=in_parts(AT_ONCE, advance),
-            folds=unseen_folds(model, learner, images),
-            seed=seed,
-            precision=precision,
-        )
+        folds = unseen_folds(model, learner, images)
+        pixels = new_versions(learner, images, copies, run, in_parts(AT_ONCE, advance), folds)
     labels = None if images.labels is None else images.labels.repeat_interleave(copies)
     moved = pixels.movedim(-1, -3).float() / 255
     return ImageSet(moved, labels, images.name, images.class_names)
 
 
 def load_symmetry_model(
-    model: str | Path | Learned | SymmetryResult | GeneratorResult,
-    device: torch.device,
-    precision: str,
+    model: str | Path | Learned | SymmetryResult | GeneratorResult, run: Session
 ) -> Learned:
     """The model of ``discover``; one that is read goes to the device.
 
@@ -108,17 +101,17 @@ def load_symmetry_model(
             if found not in KINDS:
                 got, remedy = f"a model of learner {found!r}", "give what symmetries discover wrote"
                 raise invalid(str(folder), "a saved orbit posterior or symmetry model", got, remedy)
-            model = KINDS[found].load(folder, device)
+            model = KINDS[found].load(folder, run.place)
         if isinstance(model, SymmetryModel):
-            model = model.to(DTYPES.get(precision, torch.float32))
+            model = model.to(DTYPES.get(run.precision, torch.float32))
     if isinstance(model, LearnedMotions):
-        return model.to(device)
+        return model.to(run.place)
     if not isinstance(model, OrbitPosterior | SymmetryModel):
         remedy = "give what discover returned, or the folder that it wrote"
         raise wrong_type("model", "an orbit posterior or a symmetry model", model, remedy)
-    if isinstance(model, OrbitPosterior) and precision != "32-true":
+    if isinstance(model, OrbitPosterior) and run.precision != "32-true":
         remedy = "leave it out: only two-stage models compute in others"
-        raise invalid("precision", "32-true for an orbit posterior", repr(precision), remedy)
+        raise invalid("precision", "32-true for an orbit posterior", repr(run.precision), remedy)
     return model
 
 
@@ -144,7 +137,7 @@ def unseen_folds(
 
 
 def model_folder(model: str | Path) -> Path:
-    """The folder of a model that is named by itself, or by the output that it is in."""
+    """The folder of a saved model, which may be given by the output folder that contains it."""
     folder = as_path(model, "model").expanduser()
     return folder / "model" if (folder / "model").is_dir() else folder
 
@@ -153,12 +146,9 @@ def new_versions(
     model: Learned,
     images: ImageSet,
     copies: int,
-    preset: str,
-    *,
+    run: Session,
     over: Over,
     folds: Tensor | None = None,
-    seed: int,
-    precision: str = "32-true",
 ) -> Tensor:
     """New versions of images as bytes (N copies, H, W, C).
 
@@ -166,11 +156,10 @@ def new_versions(
         model: fitted, in its precision.
         images: that versions are made of.
         copies: versions of each.
-        preset: how often a two-stage model infers prototypes again.
+        run: its preset says how often a two-stage model infers prototypes again; its precision
+            "bf16-mixed" computes products of such a model in bfloat16.
         over: how to go through the images.
         folds: (N,) which fit of an orbit posterior to ask; None asks all in turn.
-        seed: of the samples.
-        precision: "bf16-mixed" computes products of a two-stage model in bfloat16.
     """
     first = next(model.parameters())
 
@@ -178,14 +167,14 @@ def new_versions(
         # The seed of a part follows from its place, so that parts can be made by any process.
         given = images.images[start:stop].to(first)
         if isinstance(model, OrbitPosterior):
-            numbers = torch.Generator().manual_seed(mix(seed, start))
+            numbers = torch.Generator().manual_seed(mix(run.seed, start))
             own = None if folds is None else folds[start:stop]
             versions = versions_by_fits(model, given, copies, numbers, own)
         else:
-            numbers = torch.Generator(first.device).manual_seed(mix(seed, start))
-            mixed = precision == "bf16-mixed"
+            numbers = torch.Generator(first.device).manual_seed(mix(run.seed, start))
+            mixed = run.precision == "bf16-mixed"
             with torch.autocast(first.device.type, torch.bfloat16, enabled=mixed):
-                versions = model.sample(given, copies, numbers, REFINE[preset])
+                versions = model.sample(given, copies, numbers, REFINE[run.preset])
         return {"images": torch.from_numpy(to_bytes(versions.flatten(0, 1).float()))}
 
     return over(part, len(images))["images"]

@@ -1,8 +1,11 @@
 """Simple bases of certified generators of vectors, with their names and intervals."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
+from symmetries.analysis.settings import Session
 from symmetries.lie.bases import (
     field_text,
     latex_matrix,
@@ -16,7 +19,7 @@ from symmetries.lie.frames import ShownFrame
 from symmetries.lie.intervals import TINY
 from symmetries.lie.names import AlgebraName, name_algebra
 from symmetries.lie.search import DEGREES, Search
-from symmetries.results.generators import FieldGenerator
+from symmetries.results.generators import FieldDefect, FieldGenerator, GeneratorResult
 
 FEW = 0.02  # part of the rows
 SOME = 8  # fields whose violations are looked at
@@ -39,24 +42,59 @@ def certified_basis(
         matrices = frame.outward(inner)
         unit = frame.of(found.chart.single or found.chart)
         name = name_algebra(_pure_translations(found, frame, inner), frame.names, unit)
-    each = 1 - (1 - level) / 2 / max(1, len(theta))
-    shown = []
+    if has_matrices:
+        texts = [field_text(part, frame.names) for part in inner]
+    else:
+        texts = [_field_words(found, frame, row) for row in basis]
+    shown = certified_fields(answers, basis, matrices if has_matrices else None, texts, level)
+    return matrices, shown, name
+
+
+def certified_fields(
+    answers: Certificates, basis: Tensor, matrices: Tensor | None, texts: list[str], level: float
+) -> tuple[FieldGenerator, ...]:
+    """The members (k, p) of a basis with their texts, matrices if they have any, and intervals."""
+    each = 1 - (1 - level) / 2 / max(1, len(basis))
     intervals = answers.judge(list(basis[:, None]), each) if answers.judge else answers.worst
-    for index, (row, interval) in enumerate(zip(basis, intervals, strict=False)):
-        matrix = matrices[index] if has_matrices else None
-        shown.append(
-            FieldGenerator(
-                text=_field_words(found, frame, row)
-                if matrix is None
-                else field_text(inner[index], frame.names),
-                matrix=None if matrix is None else tuple(tuple(r) for r in matrix.tolist()),
-                latex="" if matrix is None else latex_matrix(scaled(matrix)),
-                defect=interval.value,
-                low=interval.low,
-                high=interval.high,
-            )
+    return tuple(
+        FieldGenerator(
+            text=text,
+            matrix=None if matrices is None else tuple(map(tuple, matrices[i].tolist())),
+            latex="" if matrices is None else latex_matrix(scaled(matrices[i])),
+            defect=interval.value,
+            low=interval.low,
+            high=interval.high,
         )
-    return matrices, tuple(shown), name
+        for i, (text, interval) in enumerate(zip(texts, intervals, strict=False))
+    )
+
+
+Certified = tuple[
+    Certificates, tuple[FieldGenerator, ...], AlgebraName, float, float, Session
+]  # certificates, generators, their name, epsilon, level, run
+
+
+def certified_result(certified: Certified, **others: Any) -> GeneratorResult:  # noqa: ANN401
+    """The result of ``generators``; ``others`` are its fields that are not certified."""
+    answers, shown, name, epsilon, level, run = certified
+    return GeneratorResult(
+        epsilon=epsilon,
+        level=level,
+        dimension=(answers.least, answers.most),
+        name=name.text,
+        latex=name.latex,
+        levi=name.levi,
+        radical=name.radical,
+        closure=name.closure,
+        generators=shown,
+        spectrum=tuple(
+            FieldDefect(defect=s.value, low=s.low, high=s.high, verdict=answers.verdict(i))
+            for i, s in enumerate(answers.spectrum)
+        ),
+        reason=answers.reason,
+        run=run.info(),
+        **others,
+    )
 
 
 def rests_on_few(found: Search, answers: Certificates, epsilon: float) -> str:
@@ -114,7 +152,7 @@ def _simplest(
 
 
 def _pure_translations(found: Search, frame: ShownFrame, matrices: Tensor) -> Tensor:
-    """Fields that move all data alike, up to a hundredth, without their linear part: for names."""
+    """Fields that shift all data equally, up to 1 %, without their linear part: translations."""
     chart = found.chart.single or found.chart
     x = chart.offset + found.coordinates.reshape(-1, chart.dim) @ chart.frame.T
     u = (x - frame.centre) / frame.scale

@@ -10,10 +10,11 @@ from symmetries._validation.checks import check_choice, invalid
 from symmetries.actions.images import ImageAction
 from symmetries.analysis.inputs import check_labelled
 from symmetries.analysis.progress import progress_bar
+from symmetries.analysis.settings import Session
 from symmetries.data import ImageSet
 from symmetries.distributions.box import UniformBox
 from symmetries.estimators import InvariantClassifier, RelaxedClassifier
-from symmetries.groups import SE2, Affine2, Cyclic, Dihedral, MatrixGroup
+from symmetries.groups import Cyclic, Dihedral
 from symmetries.groups.base import Group
 from symmetries.groups.names import as_group, group_name
 
@@ -68,7 +69,7 @@ def check_plane(group: Group[Any]) -> None:
         ValueError: group: expected a group of the plane with continuous parameters, got 'c4'; use \
 --group rotation, or --method relaxed for c4
     """
-    if isinstance(group, Affine2 | SE2) or (isinstance(group, MatrixGroup) and group.planar):
+    if group.planar:
         return
     name = group_name(group)
     remedy = "use --group with rotation, translation, scale, shear, zoom, affine or se2"
@@ -82,17 +83,10 @@ def train_classifier(
     images: ImageSet,
     method: str,
     group: str | Group[Any],
-    preset: str,
-    *,
+    run: Session,
+    fill: float = 0.0,
     half_width: float | None = None,
     network: str | nn.Module | None = None,
-    fill: float = 0.0,
-    seed: int = 0,
-    device: str = "auto",
-    place: torch.device,
-    precision: str = "32-true",
-    progress: bool = True,
-    **training: Any,  # noqa: ANN401 - of the classifier's fit
 ) -> Classifier:
     """A classifier fitted to labelled images.
 
@@ -100,31 +94,23 @@ def train_classifier(
         images: labelled.
         method: "invariant", "plain", "augmented" or "relaxed".
         group: of the transformations, or its name.
-        preset: size of the network and length of the training.
+        run: its preset is the size of the network and the length of the training.
+        fill: value of the background.
         half_width: for "augmented", how far images are moved, as a share of each range.
         network: that is averaged, or its name; None is a shallow one with random features.
-        fill: value of the background.
-        seed: random seed.
-        device: as the user names it.
-        place: the device that it stands for.
-        precision: of the training.
-        progress: show a bar.
-        training: of checkpoints and processes: ``out``, ``resume``, ``devices``, ``nodes``.
     """
     labels = check_labelled(images)
-    shared: dict[str, Any] = {"fill": fill, "device": str(place), "random_state": seed}
+    shared: dict[str, Any] = {"fill": fill, "device": str(run.place), "random_state": run.seed}
     if method == "relaxed":
-        size = RELAXED_PRESETS[preset]
+        size = RELAXED_PRESETS[run.preset]
         return RelaxedClassifier(group, **shared, **size).fit(
             images.images.numpy(),
             labels.numpy(),
             warmup=0.05,
             log_every=max(1, size["steps"] // LOGGED),
-            device=device,
-            precision=precision,
-            progress=progress,
-            **training,
+            **run.training,
         )
+    precision = run.precision
     if precision.startswith("bf16") and network is None:
         got = f"{precision}, too little for natural-gradient steps"
         remedy = "leave it out, or use --method relaxed"
@@ -135,23 +121,24 @@ def train_classifier(
     pixels = images.images
     if method == "augmented":
         reach = tuple((half_width or 1.0) * bound for bound in parsed.bounds)
-        pixels, labels = augmented(pixels, labels, parsed, reach, COPIES, seed, fill)
-    learn, size = method == "invariant", INVARIANT_PRESETS[preset]
+        pixels, labels = augmented(pixels, labels, parsed, reach, COPIES, run.seed, fill)
+    learn, size = method == "invariant", INVARIANT_PRESETS[run.preset]
     if network is not None:
         held = {"half_width": START if learn else 0.0, "learn": learn}
-        own = {"network": network, "network_config": preset, **held, **shared}
-        options = {"device": device, "precision": precision, "progress": progress, **training}
-        return InvariantClassifier(parsed, **own).fit(pixels.numpy(), labels.numpy(), **options)
+        own = {"network": network, "network_config": run.preset, **held, **shared}
+        return InvariantClassifier(parsed, **own).fit(
+            pixels.numpy(), labels.numpy(), **run.training
+        )
+    options = {k: v for k, v in run.training.items() if k not in ("device", "progress")}
     classifier = InvariantClassifier(
         group_name(parsed), half_width=START if learn else 0.0, learn=learn, **shared, **size
     )
-    with progress_bar("training", total=size["steps"], quiet=not progress) as advance:
+    with progress_bar("training", total=size["steps"], quiet=not run.progress) as advance:
         return classifier.fit(
             pixels.numpy(),
             labels.numpy(),
             on_step=lambda *_: advance(""),
-            precision=precision,
-            **training,
+            **options,
         )
 
 

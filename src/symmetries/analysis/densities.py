@@ -13,7 +13,6 @@ from torch import Tensor
 from torch.nn.functional import conv1d, pad
 
 from symmetries.groups.base import Parameter
-from symmetries.groups.finite import FiniteGroup
 from symmetries.learners.symmetry_model import SymmetryModel
 from symmetries.learners.symmetry_model.summary import counted_from_images
 from symmetries.results import SymmetrySummary
@@ -77,7 +76,7 @@ def pose_densities(
         images: (N, C, H, W) on the model's device.
         seed: of the samples.
     """
-    if isinstance(model.group, FiniteGroup):
+    if model.group.finite:
         return [_finite_density(model, summary, images)]
     generator = torch.Generator(images.device).manual_seed(seed)
     eta = model.sample_eta(images, SAMPLES, generator)
@@ -128,7 +127,7 @@ def _density(
 
 @torch.no_grad()
 def _finite_density(model: SymmetryModel, summary: SymmetrySummary, images: Tensor) -> PoseDensity:
-    """Probabilities of the elements; nothing is centred, as elements need not be in a row."""
+    """Probabilities of the elements, not centred, as elements have no natural order."""
     distribution: Any = model.generative.distribution
     p = distribution.log_probs(model.generative(model.prototype(images))).exp().cpu()
     edges = torch.arange(p.shape[1] + 1) - 0.5

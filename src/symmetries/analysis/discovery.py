@@ -9,8 +9,6 @@ from symmetries._validation.checks import check_choice, invalid
 from symmetries.analysis.collected_warnings import collect_warnings
 from symmetries.analysis.inputs import (
     Readable,
-    Reading,
-    Say,
     check_pictures,
     read_images,
     resolve_background,
@@ -22,8 +20,8 @@ from symmetries.analysis.orbit_densities import (
     describe_orbits,
     fit_orbits,
 )
-from symmetries.analysis.provenance import Call, Info
-from symmetries.analysis.settings import choose_device, choose_preset
+from symmetries.analysis.provenance import Info
+from symmetries.analysis.settings import Session
 from symmetries.analysis.two_stage import describe_two_stage, fit_two_stage
 from symmetries.data import ImageSet
 from symmetries.groups import Group
@@ -72,13 +70,11 @@ def discover(
         Warnings, widths with intervals, and verdicts; ``fitted`` is the model, ``to_html`` and
         ``plot`` show the result. The warnings are issued as Python's, too.
     """
-    given = {"method": None if method == METHODS[0] else method, "check": None if check else False}
-    call = Call("discover", data=data, group=group, **given, preset=preset, fill=fill, seed=seed)
-    place = choose_device(device)
-    training |= {"device": device, "progress": progress}
-    how = Discovery(method, choose_preset(preset, place), check, fill, seed)
-    found = how.train(data, group, **training)
-    result = found.describe(lambda: call.info(seed, place))
+    given: dict[str, object] = {"data": data, "group": group}
+    given["method"] = None if method == METHODS[0] else method
+    given |= {"check": None if check else False, "preset": preset, "fill": fill, "seed": seed}
+    run = Session.of_call("discover", given, seed, device, preset, progress, training)
+    result = search_symmetries(data, group, run, method, check, fill).describe(run.info)
     for text in result.warnings:
         warnings.warn(text, RuntimeWarning, stacklevel=2)
     return result
@@ -109,54 +105,35 @@ class Discovered:
         return whole.attach(result.pictures, result.fitted)
 
 
-@dataclass(frozen=True)
-class Discovery:
-    """Settings of a search for symmetries; arguments as in :func:`discover`."""
-
-    method: str
-    preset: str
-    check: bool = True
-    fill: float | None = None
-    seed: int = 0
-
-    def train(
-        self,
-        data: Readable,
-        group: str | Group[Any],
-        *,
-        say: Say | None = None,
-        reading: Reading | None = None,
-        **training: Any,  # noqa: ANN401 - of the learner's fit
-    ) -> Discovered:
-        """Read images and fit a model to them.
-
-        Args:
-            data: images, or where they are.
-            group: the transformations to look for.
-            say: called with a message if a background was found.
-            reading: how data is read.
-            training: of the learner's fit.
-        """
-        check_choice(self.method, METHODS, "method")
-        group = as_group(group)
-        if self.method == "orbit":
-            check_orbit_preset(self.preset)
-            check_orbit_group(group)
-        if training.get("resume"):
-            _check_same_method(self.method, Path(training["out"]))
-        texts: list[str] = []
-        with collect_warnings(texts):
-            images = without_constant(read_images(data, **(reading or {})))
-            check_pictures(images)
-            own = self.method == "orbit" and not {"hue", "saturation", "value"} & set(group.names)
-            fill = resolve_background(images, self.fill, say, per_channel=own)
-            training |= {"fill": fill, "seed": self.seed}
-            model: OrbitPosterior | SymmetryModel
-            if self.method == "orbit":
-                model = fit_orbits(images, group, self.preset, check=self.check, **training)
-            else:
-                model = fit_two_stage(images, group, self.preset, **training)
-        return Discovered(images, model, texts)
+def search_symmetries(
+    data: Readable,
+    group: str | Group[Any],
+    run: Session,
+    method: str = METHODS[0],
+    check: bool = True,
+    fill: float | None = None,
+) -> Discovered:
+    """Read images and fit a model to them; arguments as in :func:`discover`."""
+    check_choice(method, METHODS, "method")
+    group = as_group(group)
+    if method == "orbit":
+        check_orbit_preset(run.preset)
+        check_orbit_group(group)
+    if run.training.get("resume"):
+        _check_same_method(method, Path(run.training["out"]))
+    texts: list[str] = []
+    with collect_warnings(texts):
+        images = without_constant(read_images(data, **run.reading))
+        check_pictures(images)
+        own = method == "orbit" and not {"hue", "saturation", "value"} & set(group.names)
+        value = resolve_background(images, fill, run.say, per_channel=own)
+        training = {**run.training, "fill": value, "seed": run.seed}
+        model: OrbitPosterior | SymmetryModel
+        if method == "orbit":
+            model = fit_orbits(images, group, run.preset, check=check, **training)
+        else:
+            model = fit_two_stage(images, group, run.preset, **training)
+    return Discovered(images, model, texts)
 
 
 def _check_same_method(method: str, out: Path) -> None:

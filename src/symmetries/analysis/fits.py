@@ -1,5 +1,6 @@
 """A classifier that learns how invariant its task is: what ``symmetries fit`` computes."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,14 @@ from symmetries.analysis.classifiers import (
 from symmetries.analysis.fit_pictures import draw_invariant, draw_relaxed
 from symmetries.analysis.inputs import (
     Readable,
-    Reading,
-    Say,
     check_content,
     check_labelled,
     read_images,
     read_splits,
     resolve_background,
 )
-from symmetries.analysis.provenance import Call, data_summary
-from symmetries.analysis.settings import choose_device, choose_preset
+from symmetries.analysis.provenance import data_summary
+from symmetries.analysis.settings import Session
 from symmetries.auditing.estimate import wilson_interval
 from symmetries.data import ImageSet
 from symmetries.estimators import InvariantClassifier, RelaxedClassifier
@@ -77,62 +76,42 @@ def fit(
     chosen = group or default_group(method)
     said = network_name(network)
     named = {"half_width": half_width, "network": said, "seed": seed}
-    call = Call("fit", data=data, group=chosen, method=method, **named)
-    place = choose_device(device)
-    found = read_and_train(
-        data,
-        method,
-        chosen,
-        choose_preset(preset, place),
-        fill=fill,
-        test=test,
-        half_width=half_width,
-        network=network,
-        seed=seed,
-        device=device,
-        place=place,
-        progress=progress,
-        **training,
-    )
-    return describe_classifier(*found, method, place, call.info(seed, place))
+    given = {"data": data, "group": chosen, "method": method, **named}
+    run = Session.of_call("fit", given, seed, device, preset, progress, training)
+    found = read_and_train(data, method, chosen, run, fill, half_width, network, test)
+    return describe_classifier(*found, method, run.place, run.info())
 
 
 def read_and_train(
     data: Readable,
     method: str,
     group: str | Group[Any],
-    preset: str,
-    *,
-    fill: float | None,
+    run: Session,
+    fill: float | None = None,
+    half_width: float | None = None,
+    network: str | nn.Module | None = None,
     test: Readable | None = None,
-    say: Say | None = None,
-    reading: Reading | None = None,
-    **training: Any,  # noqa: ANN401 - of train_classifier
 ) -> tuple[ImageSet, ImageSet, Classifier, Classifier | None]:
     """Training images, test images, a fitted classifier, and a plain one beside a network.
 
     Arguments are those of :func:`fit`; ``say`` is called with a message if a background was found,
     and ``reading`` says how data is read.
     """
-    how = reading or {}
-    seen, held_out = (
-        read_splits(data, **how)
-        if test is None
-        else (
-            read_images(data, **how),
-            read_images(test, "test", **how),
-        )
-    )
+    if test is None:
+        seen, held_out = read_splits(data, **run.reading)
+    else:
+        seen = read_images(data, **run.reading)
+        held_out = read_images(test, "test", **run.reading)
     check_labelled(seen)
     check_labelled(held_out)
     check_content(seen)
-    value = resolve_background(seen, fill, say)
-    fitted = train_classifier(seen, method, group, preset, fill=value, **training)
+    value = resolve_background(seen, fill, run.say)
+    fitted = train_classifier(seen, method, group, run, value, half_width, network)
     plain = None
-    if training.get("network") is not None and method != "plain":
-        out = training.get("out")
-        options = {**training, "half_width": None, "out": out and Path(out) / "plain"}
-        plain = train_classifier(seen, "plain", group, preset, fill=value, **options)
+    if network is not None and method != "plain":
+        out = run.training.get("out")
+        beside = replace(run, training={**run.training, "out": out and Path(out) / "plain"})
+        plain = train_classifier(seen, "plain", group, beside, value, None, network)
     return seen, held_out, fitted, plain
 
 

@@ -31,7 +31,7 @@ FURTHEST = {
     "mix": 1.0,
 }
 MUTUAL = 0.3  # share of both classes that looks like the other
-MARGIN = 0.8  # of half of the way
+MARGIN = 0.8  # of half the amount at which classes meet: how far moves may go
 NEARLY = 0.9  # of the largest share: classes meet in the middle of the moves that reach it
 
 

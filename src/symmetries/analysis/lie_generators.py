@@ -1,21 +1,21 @@
 """Unknown symmetries of a function of vectors: generators, name and certificates."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.utils.data import DataLoader
 
 from symmetries._validation.checks import as_path, check_number, check_whole, invalid
-from symmetries.analysis.certified_bases import certified_basis, rests_on_few
+from symmetries.analysis.certified_bases import certified_basis, certified_result, rests_on_few
 from symmetries.analysis.generator_pictures import orbit_curves
 from symmetries.analysis.picture_generators import describe_picture_generators, refuse_table_options
-from symmetries.analysis.provenance import Call
+from symmetries.analysis.settings import Session
 from symmetries.analysis.table_fits import fit_table
 from symmetries.analysis.tables import (
     TableData,
@@ -24,8 +24,8 @@ from symmetries.analysis.tables import (
     nearly_dependent,
     read_table,
 )
-from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet
+from symmetries.data.convert import Images, as_image_set
 from symmetries.groups.matrix import MatrixGroup
 from symmetries.lie.certificates import (
     certify_fit,
@@ -39,9 +39,7 @@ from symmetries.lie.functions import Function
 from symmetries.lie.groups import learned_group
 from symmetries.lie.search import search
 from symmetries.lie.units import split_halves
-from symmetries.results import RunInfo
 from symmetries.results.generators import (
-    FieldDefect,
     FitSummary,
     GeneratorResult,
     Law,
@@ -65,7 +63,7 @@ SURFACE = (
 
 
 def generators(
-    data: TableData | ImageSet,
+    data: TableData | ImageSet | DataLoader[Any],
     y: NDArray[Any] | Tensor | None = None,
     *,
     model: Function | None = None,
@@ -90,7 +88,7 @@ def generators(
 
     Args:
         data: x (n, d), a pair (x, y), trajectories (N, T, d), or the path of an .npz or .csv file;
-            pictures (n, C, H, W), or a set of images.
+            pictures (n, C, H, W), a set of images or a ``DataLoader`` of them.
         y: outputs (n,) or (n, m).
         model: a module, or a differentiable function of torch tensors (n, d), one row at a time.
         fields: "affine", "linear", "quadratic", "cubic", or functions from points to velocities;
@@ -120,27 +118,16 @@ def generators(
         >>> found.name, found.dimension
         ('so(3)', (3, 3))
     """
-    call = Call(
-        "generators",
-        data=data,
-        fields=fields,
-        law=law,
-        epsilon=epsilon,
-        level=level,
-        degree=degree,
-        seed=seed,
-    )
-    info = partial(call.info, seed, torch.device("cpu"))
-    if isinstance(data, ImageSet) or getattr(data, "ndim", 0) == 4:
-        images = data if isinstance(data, ImageSet) else from_array(cast(Tensor, data))
+    given = {"data": data, "fields": fields, "law": law, "epsilon": epsilon, "level": level}
+    run = Session.of_call("generators", {**given, "degree": degree, "seed": seed}, seed, "cpu")
+    if isinstance(data, ImageSet | DataLoader) or getattr(data, "ndim", 0) == 4:
+        images = as_image_set(cast(Images, data))
         refuse_table_options(
             y=y, law=law, degree=degree, time_step=time_step, units=units, target=tuple(target)
         )
-        return describe_picture_generators(images, model, fields, epsilon, level, seed, info)
+        return describe_picture_generators(images, model, fields, epsilon, level, run)
     table = read_table(data, y, target=target, time_step=time_step, units=units)
-    return describe_generators(
-        table, model, fields, law, epsilon, level, degree, seed, info, vectors
-    )
+    return describe_generators(table, model, fields, law, epsilon, level, degree, vectors, run)
 
 
 def load_group(path: str | Path, pictures: bool = False) -> MatrixGroup:
@@ -199,20 +186,19 @@ def describe_generators(
     epsilon: float | None,
     level: float,
     degree: int | None,
-    seed: int,
-    info: Callable[[], RunInfo],
-    vectors: int = 1,
+    vectors: int,
+    run: Session,
 ) -> GeneratorResult:
-    """The result of :func:`generators` for a table; ``info`` gives what is recorded of the run."""
+    """The result of :func:`generators` for a table."""
     epsilon = EPSILON["fit" if model is None else "model"] if epsilon is None else epsilon
     check_number(epsilon, "epsilon", 1e-12, 1)
     check_number(level, "level", 0.5, 0.9999)
-    check_whole(seed, "seed", 0, 2**63 - 1)
+    check_whole(run.seed, "seed", 0, 2**63 - 1)
     check_whole(vectors, "vectors", 1, table.x.shape[1])
     if degree is not None:
         check_whole(degree, "degree", 1, 20)
     rule = law or ("invariant" if table.trajectories is None else "dynamics")
-    halves = split_halves(table.units, seed)
+    halves = split_halves(table.units, run.seed)
     if model is not None:
         source, quality = "model", None
         found = search(model, table.x, fields, rule, epsilon, halves[0], vectors)
@@ -224,7 +210,9 @@ def describe_generators(
             *(fitted.fit(halves[0]), table.x, fields, rule, epsilon, halves[0], vectors),
             fitted.surface,
         )
-        answers = certify_fit(found, fitted.fit, table.x, table.units, halves, epsilon, level, seed)
+        answers = certify_fit(
+            found, fitted.fit, table.x, table.units, halves, epsilon, level, run.seed
+        )
         told = not answers.reason
         if told and not quality.adequate(epsilon):
             reason = SURFACE if quality.undetermined else MISFIT
@@ -248,31 +236,17 @@ def describe_generators(
     names = table.names[: len(table.names) // vectors]
     frame = shown_frame(table.x.reshape(-1, len(names)), names)
     matrices, shown, name = certified_basis(found, answers, frame, epsilon, level)
-    result = GeneratorResult(
+    result = certified_result(
+        (answers, shown, name, epsilon, level, run),
         data=table.summary(found.problem.outputs if table.y is None else table.y.shape[1]),
         source=source,
         fields=fields if isinstance(fields, str) else ", ".join(found.family.names),
         law=cast(Law, rule),  # checked by the search
-        epsilon=epsilon,
-        level=level,
-        dimension=(answers.least, answers.most),
-        name=name.text,
-        latex=name.latex,
-        levi=name.levi,
-        radical=name.radical,
-        closure=name.closure,
         span=found.chart.span,
         ignored=found.ignored,
-        generators=shown,
-        spectrum=tuple(
-            FieldDefect(defect=s.value, low=s.low, high=s.high, verdict=answers.verdict(i))
-            for i, s in enumerate(answers.spectrum)
-        ),
         fit=None if quality is None else _summary(quality, epsilon),
-        reason=answers.reason,
         coordinates=frame.note,
         warnings=doubts,
-        run=info(),
     )
     group = learned_group(matrices) if len(matrices) else None
     texts = [part.text for part in shown]

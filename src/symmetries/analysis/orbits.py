@@ -9,7 +9,6 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -28,20 +27,19 @@ from symmetries._validation.placement import check_like
 from symmetries.actions.images import ImageAction
 from symmetries.analysis.inputs import (
     Readable,
-    Reading,
-    Say,
     read_images,
     resolve_background,
     without_constant,
 )
 from symmetries.analysis.pictures import example_indices, example_labels, for_display, to_bytes
 from symmetries.analysis.progress import progress_bar
-from symmetries.analysis.provenance import Call, data_summary
-from symmetries.analysis.settings import choose_device
+from symmetries.analysis.provenance import data_summary
+from symmetries.analysis.settings import Session
+from symmetries.data.convert import Images, as_images
 from symmetries.groups.base import Group
 from symmetries.groups.names import as_group, group_name
 from symmetries.ops.warp import Interpolation
-from symmetries.results import OrbitCurve, OrbitResult, RunInfo
+from symmetries.results import OrbitCurve, OrbitResult
 from symmetries.results.pictures import OrbitPictures
 
 __all__ = ["OrbitStudy", "neighbour_distance", "orbit", "study_orbits"]
@@ -89,22 +87,16 @@ def orbit(
     Returns:
         A curve of change for each parameter; ``to_html`` and ``plot`` show the result.
     """
-    call = Call("orbit", data=data, group=group, fill=fill, seed=seed)
-    place = choose_device(device)
-    info = partial(call.info, seed, place)
-    return describe_orbits(data, group, fill, seed, place, info, progress)
+    given = {"data": data, "group": group, "fill": fill, "seed": seed}
+    run = Session.of_call("orbit", given, seed, device, progress=progress)
+    return describe_orbits(data, group, fill, run)
 
 
 def describe_orbits(
     data: Readable,
     group: str | Group[Any],
     fill: float | None,
-    seed: int,
-    device: torch.device,
-    info: Callable[[], RunInfo],
-    progress: bool = True,
-    say: Say | None = None,
-    reading: Reading | None = None,
+    run: Session,
 ) -> OrbitResult:
     """The curves and the pictures of :func:`orbit`.
 
@@ -112,16 +104,16 @@ def describe_orbits(
     called with a message if a background was found, and ``reading`` says how data is read.
     """
     group = as_group(group)
-    images = without_constant(read_images(data, **(reading or {})))
-    fill = resolve_background(images, fill, say)
+    images = without_constant(read_images(data, **run.reading))
+    fill = resolve_background(images, fill, run.say)
     chosen = example_indices(images, EXAMPLES)
-    with progress_bar("orbits", total=group.dim, quiet=not progress) as advance:
+    with progress_bar("orbits", total=group.dim, quiet=not run.progress) as advance:
         study = study_orbits(
-            images.images.to(device),
+            images.images.to(run.place),
             group,
-            examples=for_display(images.images[chosen].to(device)),
+            examples=for_display(images.images[chosen].to(run.place)),
             fill=fill,
-            seed=seed,
+            seed=run.seed,
             on_parameter=advance,
         )
     result = OrbitResult(
@@ -129,17 +121,17 @@ def describe_orbits(
         data=data_summary(images),
         neighbour_distance=study.neighbour_distance,
         transformations=study.curves,
-        run=info(),
+        run=run.info(),
     )
     frames = {name: to_bytes(frame) for name, frame in study.frames.items()}
     return result.attach(OrbitPictures(example_labels(images, chosen), frames))
 
 
 def study_orbits(
-    images: Tensor,
+    images: Images,
     group: str | Group[Any],
     *,
-    examples: Tensor,
+    examples: Images,
     steps: int = 41,
     sample: int = 256,
     interpolation: Interpolation = "bicubic",
@@ -167,7 +159,7 @@ def study_orbits(
         >>> study.curves[0].values, study.curves[0].change[2] < 1e-6
         ((-180.0, -90.0, 0.0, 90.0, 180.0), True)
     """
-    group = as_group(group)
+    group, images, examples = as_group(group), as_images(images), as_images(examples, "examples")
     _check_study(images, examples, group)
     check_whole(steps, "steps", most=2**16)
     if steps < 3 or steps % 2 == 0:
@@ -212,13 +204,14 @@ def _check_study(images: Tensor, examples: Tensor, group: Group[Any]) -> None:
         raise invalid("group", "continuous parameters", ", ".join(group.names), remedy)
 
 
-def neighbour_distance(images: Tensor) -> float:
+def neighbour_distance(images: Images) -> float:
     """Median over the images of the root-mean-square distance to the nearest other image.
 
     Example:
         >>> neighbour_distance(torch.tensor([0.0, 0.5, 0.75]).view(3, 1, 1, 1).expand(3, 1, 8, 8))
         0.25
     """
+    images = as_images(images)
     check_images(images)
     check_held(images, "images")
     if len(images) < 2:

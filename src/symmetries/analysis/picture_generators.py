@@ -1,6 +1,5 @@
-"""The symmetries of pictures that nobody named: planar fields and colour matrices."""
+"""Unnamed symmetries of pictures: planar vector fields and matrices of colours."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,8 +8,10 @@ from torch import Tensor
 
 from symmetries._utils.text import printable
 from symmetries._validation.checks import check_choice, check_number, check_whole, invalid, short
+from symmetries.analysis.certified_bases import certified_fields, certified_result
+from symmetries.analysis.settings import Session
 from symmetries.data.base import ImageSet
-from symmetries.lie.bases import field_text, latex_matrix, rounded, scaled, simple_basis
+from symmetries.lie.bases import field_text, rounded, simple_basis
 from symmetries.lie.certificates import Certificates, certify_function, each_level
 from symmetries.lie.functions import Function, as_function
 from symmetries.lie.groups import learned_group
@@ -26,10 +27,7 @@ from symmetries.lie.pictures import (
 )
 from symmetries.lie.planar_names import flow_lines, nearest_named, planar_name
 from symmetries.lie.units import split_halves
-from symmetries.results import RunInfo
 from symmetries.results.generators import (
-    FieldDefect,
-    FieldGenerator,
     GeneratorResult,
     VectorSummary,
 )
@@ -53,10 +51,9 @@ def describe_picture_generators(
     fields: object,
     epsilon: float | None,
     level: float,
-    seed: int,
-    info: Callable[[], RunInfo],
+    run: Session,
 ) -> GeneratorResult:
-    """The result of ``generators`` for pictures; ``info`` gives what is recorded of the run.
+    """The result of ``generators`` for pictures.
 
     Args:
         data: the pictures.
@@ -64,8 +61,7 @@ def describe_picture_generators(
         fields: "affine", "quadratic", "cubic", "fourier" or "colour".
         epsilon: largest defect of a symmetry.
         level: probability that all that is said holds.
-        seed: of the halves, of the test functions and of the resampling.
-        info: what is recorded of the run.
+        run: its seed is that of the halves, of the test functions and of the resampling.
     """
     pictures = data.images
     epsilon = EPSILON if epsilon is None else epsilon
@@ -73,17 +69,17 @@ def describe_picture_generators(
     kind = str(fields)
     check_number(epsilon, "epsilon", 1e-12, 1)
     check_number(level, "level", 0.5, 0.9999)
-    check_whole(seed, "seed", 0, 2**63 - 1)
+    check_whole(run.seed, "seed", 0, 2**63 - 1)
     family = picture_fields(kind, (pictures.shape[1], pictures.shape[2], pictures.shape[3]))
     if model is None:
         pictures = pictures[: MOST // (TESTS * family.size)]
     units = pictures.flatten(1).unique(dim=0, return_inverse=True)[1]  # copies are one unit
-    halves = split_halves(units, seed)
+    halves = split_halves(units, run.seed)
     law: Literal["invariant", "density"] = "density" if model is None else "invariant"
     if model is None:
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator().manual_seed(run.seed)
         tests = cosine_tests(pictures[halves[0]], generator)
-        answers = certify_distribution(tests, family, pictures, halves, epsilon, level, seed)
+        answers = certify_distribution(tests, family, pictures, halves, epsilon, level, run.seed)
         outputs = TESTS
     else:
         problem = _task(model, family, pictures, halves[0])
@@ -94,26 +90,13 @@ def describe_picture_generators(
     matrices = _matrices(family, basis)
     title = _name(family, basis, matrices)
     coordinates = _coordinates(family)
-    shown = []
-    each = 1 - (1 - level) / 2 / max(1, len(basis))
-    intervals = answers.judge(list(basis[:, None]), each) if answers.judge else answers.worst
-    for index, (row, interval) in enumerate(zip(basis, intervals, strict=False)):
-        matrix = matrices[index] if matrices is not None else None
-        text = field_words(family, row)
-        if family.kind != "colour":
-            known = planar_name(family, row)
-            text = f"{known}: {text}" if known else text
-        shown.append(
-            FieldGenerator(
-                text=text,
-                matrix=None if matrix is None else tuple(tuple(r) for r in matrix.tolist()),
-                latex="" if matrix is None else latex_matrix(scaled(matrix)),
-                defect=interval.value,
-                low=interval.low,
-                high=interval.high,
-            )
-        )
-    result = GeneratorResult(
+    texts = []
+    for row in basis:
+        known = "" if family.kind == "colour" else planar_name(family, row)
+        texts.append(f"{known}: {field_words(family, row)}" if known else field_words(family, row))
+    shown = certified_fields(answers, basis, matrices, texts, level)
+    result = certified_result(
+        (answers, shown, title, epsilon, level, run),
         data=VectorSummary(
             name=printable(data.name),
             count=len(pictures),
@@ -124,23 +107,8 @@ def describe_picture_generators(
         source="model" if model is not None else f"{TESTS} statistics of the pictures",
         fields="colour" if kind == "colour" else f"planar {kind}",
         law=law,
-        epsilon=epsilon,
-        level=level,
-        dimension=(answers.least, answers.most),
-        name=title.text,
-        latex=title.latex,
-        levi=title.levi,
-        radical=title.radical,
-        closure=title.closure,
         span=len(coordinates),
         ignored=0,
-        generators=tuple(shown),
-        spectrum=tuple(
-            FieldDefect(defect=s.value, low=s.low, high=s.high, verdict=answers.verdict(i))
-            for i, s in enumerate(answers.spectrum)
-        ),
-        reason=answers.reason,
-        run=info(),
     )
     group = None
     if matrices is not None and len(matrices):
@@ -150,13 +118,11 @@ def describe_picture_generators(
     curves = OrbitCurves(())
     if family.kind != "colour":
         curves = OrbitCurves(
-            tuple(flow_lines(family, row, part.text) for row, part in _few(basis, shown))
+            tuple(
+                flow_lines(family, row, text) for row, text in zip(basis[:6], texts, strict=False)
+            )
         )
     return result.attach(curves, group)
-
-
-def _few(basis: Tensor, shown: list[FieldGenerator]) -> list[tuple[Tensor, FieldGenerator]]:
-    return list(zip(basis, shown, strict=True))[:6]
 
 
 def _task(
@@ -177,7 +143,7 @@ def _task(
 
 
 def _basis(family: PictureFields, answers: Certificates, epsilon: float, level: float) -> Tensor:
-    """A simple basis (k, p) of what was certified; rounded if data does not tell a difference."""
+    """A simple basis (k, p) of certified fields; rounded if the data cannot tell the difference."""
     theta = answers.theta[: answers.least]
     if len(theta) == 0:
         return theta

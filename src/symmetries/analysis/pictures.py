@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from symmetries.data import ImageSet
-from symmetries.groups import Cyclic, FiniteGroup, Group
+from symmetries.groups import Cyclic, Group
 
 
 def spread_indices(count: int, most: int) -> list[int]:
@@ -55,7 +55,7 @@ def element_labels(group: Group[Any]) -> list[str]:
     """
     if isinstance(group, Cyclic):
         return [f"{360 * i / group.order:g}°" for i in range(group.order)]
-    return [str(i) for i in range(group.order)] if isinstance(group, FiniteGroup) else []
+    return [str(i) for i in range(group.order)] if group.finite else []
 
 
 def for_display(images: Tensor, side: int = 48) -> Tensor:
@@ -72,7 +72,4 @@ def for_display(images: Tensor, side: int = 48) -> Tensor:
 
 def to_bytes(frames: Tensor) -> NDArray[np.uint8]:
     """Pictures (..., C, H, W) in [0, 1] as bytes (..., H, W, C)."""
-    pixels: NDArray[np.uint8] = (
-        (frames.clamp(0, 1) * 255).round().byte().movedim(-3, -1).cpu().numpy()
-    )
-    return pixels
+    return (frames.clamp(0, 1) * 255).round().byte().movedim(-3, -1).cpu().numpy()

@@ -28,8 +28,3 @@ class InPrecision(nn.Module):
             with torch.autocast(x.device.type, self.dtype):
                 return self.model(x).to(x)
         return self.model(x.to(self.dtype)).to(x)
-
-
-def in_precision(model: Callable[[Tensor], Tensor], precision: str) -> Callable[[Tensor], Tensor]:
-    """The model in the precision of this name."""
-    return model if precision == "32-true" else InPrecision(model, precision)

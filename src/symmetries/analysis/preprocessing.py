@@ -101,5 +101,4 @@ class _Before(nn.Module):
             raise invalid("normalize", f"images with {self.count} channels", got, remedy)
         x = x.flip(1) if self.reverse else x
         mean, std = (part.to(x) for part in (self.mean, self.std))
-        normal: Tensor = (x - mean) / std
-        return normal
+        return (x - mean) / std

@@ -47,7 +47,7 @@ class Task:
     advance: Callable[[str], None]
 
     def laws(self, **amounts: float) -> list[Law]:
-        """The law of each class: these amounts, as far as its labels allow."""
+        """The law of each class: these amounts, limited to what preserves its labels."""
         return [Law(**amounts).within(limits) for limits in self.limits]
 
     def allowed(self, amounts: Amounts) -> Amounts:

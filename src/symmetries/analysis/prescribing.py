@@ -11,8 +11,6 @@ from symmetries._validation.checks import check_number, invalid
 from symmetries.analysis.classifiers import Classifier
 from symmetries.analysis.inputs import (
     Readable,
-    Reading,
-    Say,
     check_labelled,
     check_pictures,
     read_images,
@@ -20,7 +18,7 @@ from symmetries.analysis.inputs import (
     without_constant,
 )
 from symmetries.analysis.label_conflicts import find_conflicts, limits_of
-from symmetries.analysis.prescribe_results import describe, load_model, model_curves, some_rows
+from symmetries.analysis.prescribe_results import describe, load_model, model_curves
 from symmetries.analysis.prescribe_trials import (
     REPEATS,
     Amounts,
@@ -30,9 +28,9 @@ from symmetries.analysis.prescribe_trials import (
     try_policies,
 )
 from symmetries.analysis.progress import progress_bar
-from symmetries.analysis.provenance import Call, Info, class_names
+from symmetries.analysis.provenance import class_names
 from symmetries.analysis.quick_networks import SIZES, prepared, unmoved_networks
-from symmetries.analysis.settings import choose_device, choose_preset
+from symmetries.analysis.settings import Session
 from symmetries.auditing.models import PROBE, Model
 from symmetries.learners.orbit_posterior.frames import find_frame
 from symmetries.results import PrescribeResult, SymmetryResult
@@ -49,7 +47,6 @@ BASES: tuple[Amounts, ...] = (
 ADDED: tuple[Amounts, ...] = ({"flip_x": 0.5}, {"erase": 0.25}, {"mix": 0.0})
 FEWEST = 80  # pictures
 EACH = 8  # of a class
-FRAMED = 1024  # pictures that say whether there is a background
 
 
 def prescribe(
@@ -88,20 +85,9 @@ def prescribe(
     Returns:
         Moves with their limits, the predicted gain with its interval, and code for four libraries.
     """
-    call = Call("prescribe", data=data, preset=preset, fill=fill, seed=seed)
-    place = choose_device(device)
-    result = prescription(
-        data,
-        model,
-        discovered,
-        choose_preset(preset, place),
-        fill,
-        trust,
-        seed,
-        place,
-        lambda: call.info(seed, place),
-        progress,
-    )
+    given = {"data": data, "preset": preset, "fill": fill, "seed": seed}
+    run = Session.of_call("prescribe", given, seed, device, preset, progress)
+    result = prescription(data, model, discovered, fill, trust, run)
     for text in result.warnings:
         warnings.warn(text, RuntimeWarning, stacklevel=2)
     return result
@@ -111,20 +97,14 @@ def prescription(
     data: Readable,
     model: str | Path | Model | Classifier | None,
     discovered: str | Path | SymmetryResult | None,
-    preset: str,
     fill: float | None,
     trust: bool,
-    seed: int,
-    place: torch.device,
-    info: Info,
-    progress: bool = True,
-    say: Say | None = None,
-    reading: Reading | None = None,
+    run: Session,
 ) -> PrescribeResult:
-    """The result of :func:`prescribe`, whose arguments it has."""
-    if preset not in SIZES:
-        raise invalid("preset", "quick or default", repr(preset), "there is no paper behind it")
-    images = without_constant(read_images(data, **(reading or {})))
+    """Compute the result of :func:`prescribe`; arguments as there."""
+    if run.preset not in SIZES:
+        raise invalid("preset", "quick or default", repr(run.preset), "there is no paper behind it")
+    images = without_constant(read_images(data, **run.reading))
     labels = check_labelled(images)
     check_pictures(images)
     names = class_names(images)
@@ -133,15 +113,14 @@ def prescription(
     if fill is not None:
         check_number(fill, "fill", 0, 1)
     else:
-        value = resolve_background(images, None, say)
-        some = images.images[some_rows(images, FRAMED, seed)]
-        around = value if find_frame(some, value).plain else None
+        value = resolve_background(images, None, run.say)
+        around = value if find_frame(images.images, value).plain else None
     bases = (*BASES, *occurring(discovered))
-    probe = images.images[:PROBE].to(place)
+    probe = images.images[:PROBE].to(run.place)
     loaded = None if model is None else load_model(model, probe, labels, trust)
-    with progress_bar("prescribe", total=5, quiet=not progress) as advance:
-        pixels, size = prepared(images.images).to(place), SIZES[preset]
-        seen = unmoved_networks(pixels, labels, len(names), size, mix(seed, 9))
+    with progress_bar("prescribe", total=5, quiet=not run.progress) as advance:
+        pixels, size = prepared(images.images).to(run.place), SIZES[run.preset]
+        seen = unmoved_networks(pixels, labels, len(names), size, mix(run.seed, 9))
         conflicts = find_conflicts(*seen, names, around)
         advance("what labels forbid")
         task = Task(
@@ -153,7 +132,7 @@ def prescription(
             conflicts=conflicts,
             limits=[limits_of(conflicts, name) for name in names],
             size=size,
-            seed=seed,
+            seed=run.seed,
             advance=advance,
         )
         tried, best = try_policies(task, bases, ADDED)
@@ -163,7 +142,7 @@ def prescription(
             best, scores = {}, scores[:1].expand(2, -1, -1, -1, -1)  # chance on the first folds
         scores = scores[:, :, :, 0]
     curves = () if loaded is None else model_curves(task, loaded, best)
-    return describe(task, tried, best, scores, networks, curves, info)
+    return describe(task, tried, best, scores, networks, curves, run.info)
 
 
 def check_classes(labels: Tensor, names: tuple[str, ...]) -> None:
@@ -181,7 +160,7 @@ def check_classes(labels: Tensor, names: tuple[str, ...]) -> None:
 
 
 def occurring(discovered: str | Path | SymmetryResult | None) -> tuple[Amounts, ...]:
-    """Motions as far as they occur in the data, if that was looked for.
+    """Amounts of motion that ``discover`` found in the data; empty without a result.
 
     Poses a whole fraction of a turn apart are no range of angles, and are left out.
     """

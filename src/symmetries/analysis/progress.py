@@ -14,7 +14,7 @@ from rich.progress import (
 
 
 def say_to_stderr(text: str) -> None:
-    """A line beside a bar."""
+    """Print a line on the error stream."""
     Console(emoji=False, stderr=True, highlight=False).print(text, soft_wrap=True, markup=False)
 
 

@@ -12,7 +12,6 @@ from symmetries.analysis.pictures import (
     to_bytes,
 )
 from symmetries.data import ImageSet
-from symmetries.groups.finite import FiniteGroup
 from symmetries.learners.symmetry_model import SymmetryModel
 from symmetries.learners.symmetry_model.coordinates import repeat_elements
 from symmetries.results import SymmetrySummary
@@ -68,7 +67,7 @@ def orbit_frames(
         (E, S): the density of each frame as a share of the example's largest.
     """
     group = model.group
-    if isinstance(group, FiniteGroup):
+    if group.finite:
         back = group.inverse(model.element(images))
         values = torch.arange(group.order)
         every = group.elements(images.device)

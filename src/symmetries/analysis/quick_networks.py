@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from symmetries._utils.config import register_presets
 from symmetries.analysis.augmentation_laws import Law, draw, moved
 from symmetries.nn.named_networks import named_network
 from symmetries.training.step import mix, seeded
@@ -35,11 +36,13 @@ class Size:
     network: str = "cnn"
 
 
-SIZES = {"quick": Size(800, 64, 3), "default": Size(800, 128, 3, "resnet")}
+SIZES = register_presets(
+    "prescribe", {"quick": Size(800, 64, 3), "default": Size(800, 128, 3, "resnet")}
+)
 
 
 def prepared(images: Tensor) -> Tensor:
-    """Pictures that are small enough."""
+    """Shrink pictures to at most 32 pixels on the longer side."""
     if max(images.shape[-2:]) <= LARGEST:
         return images
     size = [max(8, round(side * LARGEST / max(images.shape[-2:]))) for side in images.shape[-2:]]
@@ -111,7 +114,7 @@ class _Training:
 
 
 def order(count: int, size: Size, generator: torch.Generator) -> Tensor:
-    """Which of so many pictures each step sees: (steps, batch)."""
+    """Draw the indices (steps, batch) of the pictures that each step trains on."""
     return torch.randint(count, (size.steps, size.batch), generator=generator)
 
 
@@ -224,7 +227,7 @@ def held_out_scores(
 
 
 def folds(count: int, number: int, seed: int) -> list[Tensor]:
-    """Which of so many pictures (N,) belong to each held-out part."""
+    """Split pictures into held-out parts, with a boolean mask (N,) for each."""
     order = torch.randperm(count, generator=torch.Generator().manual_seed(mix(seed, 83)))
     fold = torch.empty(count, dtype=torch.int64)
     fold[order] = torch.arange(count) % number

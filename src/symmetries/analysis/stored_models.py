@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from symmetries._validation.checks import as_path, invalid, wrong_type
 from symmetries.analysis.classifiers import Classifier
 from symmetries.analysis.identity import model_digest
-from symmetries.analysis.precision import in_precision
+from symmetries.analysis.precision import InPrecision
 from symmetries.analysis.preprocessing import preprocessed
 from symmetries.auditing.answers import OF_ARRAYS, read_logits, split_output, taking_tensors
 from symmetries.auditing.models import Model, untouched
@@ -125,7 +125,8 @@ def load_classifier(
     if isinstance(found.call, torch.jit.ScriptModule):
         script = found.call
         found = replace(found, call=lambda x: script(x))  # a module that is not quite one
-    found = replace(found, call=in_precision(found.call, precision))
+    if precision != "32-true":
+        found = replace(found, call=InPrecision(found.call, precision))
     if preprocessing is not None:
         found = replace(found, call=preprocessed(found.call, preprocessing))
     call, arrays = taking_tensors(found.call, images)
@@ -163,7 +164,7 @@ def _by_name(
     output: Output = None,
     others: Mapping[str, Any] | None = None,
 ) -> tuple[Loaded, Output]:
-    """The model, and what is left to choose of its outputs: those of ONNX files are chosen here."""
+    """Load a model by name, and return which output is still to be chosen (ONNX chooses here)."""
     chosen, kind = split_output(output)
     path = as_path(name, "model").expanduser()
     if path.suffix == ".onnx" and path.is_file():

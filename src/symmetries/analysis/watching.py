@@ -1,4 +1,4 @@
-"""Drift that has a name: what ``symmetries watch`` computes."""
+"""Detect and name changes in a stream of pictures: what ``symmetries watch`` computes."""
 
 import math
 import warnings
@@ -139,7 +139,7 @@ def batches(stream: Readable | Iterable[Tensor], size: tuple[int, int] | None) -
 
 
 def describe(watcher: Watcher, reference: DataSummary, info: Info) -> WatchResult:
-    """The result of what a watcher knows now."""
+    """Build the result from the current state of a watcher."""
     found = watcher.finding()
     change = found.change
     parameters = {} if change is None else change.parameters

@@ -14,6 +14,7 @@ from symmetries.analysis.pictures import example_indices, example_labels, for_di
 from symmetries.analysis.provenance import Info, class_names, data_summary
 from symmetries.analysis.stored_models import Loaded
 from symmetries.analysis.wrap_rules import Scores, compared, moved_pictures
+from symmetries.auditing.timing import wait_for
 from symmetries.data import ImageSet
 from symmetries.groups.names import group_name
 from symmetries.results import (
@@ -72,7 +73,7 @@ class Wrapped:
 
 
 def check_pictures_of(found: Wrapped) -> Tensor:
-    """Moved pictures, half of them, and pictures as they are: what files are compared on."""
+    """Pictures on which exported files are compared: two of three moved, the third as it is."""
     few = slice(0, 24)
     x, s = found.held.images[few].cpu(), found.planted[few].clone()
     s[::3] = 0
@@ -228,8 +229,7 @@ def latency(found: Wrapped, count: int) -> Latency:
             while len(taken) < 3 or (time.perf_counter() - began < SECONDS and len(taken) < 50):
                 start = time.perf_counter()
                 model(x)
-                if x.is_cuda:
-                    torch.cuda.synchronize(x.device)
+                wait_for(x)
                 taken.append(1000 * (time.perf_counter() - start))
         times.append(statistics.median(taken))
     return Latency(pictures=count, bare=times[0], wrapped=times[1])

@@ -61,7 +61,7 @@ class Scores:
         return torch.where(self.ratio > threshold, moved, self.bare)
 
     def rows(self, chosen: Tensor) -> "Scores":
-        """Those of some pictures."""
+        """The scores of some pictures only."""
         views = None if self.views is None else self.views[chosen]
         parts = (self.ratio[chosen], self.bare[chosen], self.mode[chosen], views, self.u[chosen])
         return Scores(*parts)

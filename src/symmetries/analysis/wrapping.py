@@ -1,4 +1,4 @@
-"""Any frozen model made invariant, and what that brings: what ``symmetries wrap`` computes."""
+"""Make a frozen model invariant and measure the gain: what ``symmetries wrap`` computes."""
 
 import warnings
 from collections.abc import Mapping
@@ -16,7 +16,6 @@ from symmetries.analysis.collected_warnings import collect_warnings
 from symmetries.analysis.inputs import (
     Readable,
     Reading,
-    Say,
     check_pictures,
     read_images,
     resolve_background,
@@ -24,8 +23,7 @@ from symmetries.analysis.inputs import (
 )
 from symmetries.analysis.orbit_densities import check_orbit_group, check_orbit_preset
 from symmetries.analysis.preprocessing import make_preprocessing
-from symmetries.analysis.provenance import Call
-from symmetries.analysis.settings import choose_device, choose_preset
+from symmetries.analysis.settings import Session
 from symmetries.analysis.stored_models import load_classifier
 from symmetries.analysis.wrap_files import export_checked
 from symmetries.analysis.wrap_results import Wrapped, check_pictures_of, describe_wrapped
@@ -110,13 +108,15 @@ def wrap(
         Scores before and after; ``fitted`` is the wrapped module, a
         :class:`~symmetries.analysis.canonicalised.CanonicalisedModel`.
     """
-    call = Call("wrap", model=model, reference=reference, group=group, views=views, seed=seed)
-    place = choose_device(device)
-    chosen = preset if isinstance(preset, OrbitConfig) else choose_preset(preset, place)
+    given = {"model": model, "reference": reference, "group": group, "views": views, "seed": seed}
+    config = preset if isinstance(preset, OrbitConfig) else None
+    chosen = None if isinstance(preset, OrbitConfig) else preset
+    run = Session.of_call("wrap", given, seed, device, chosen, progress, training)
     found = wrap_model(
         model,
         reference,
         group,
+        run,
         views=views,
         range=range,
         limit=limit,
@@ -124,12 +124,9 @@ def wrap(
         output=output,
         inputs=inputs,
         preprocessing=make_preprocessing(normalize, channels),
-        preset=chosen,
+        config=config,
         fill=fill,
         trust=trust,
-        seed=seed,
-        place=place,
-        **{"device": device, "progress": progress, **training},
     )
     files: tuple[ExportedFile, ...] = ()
     if export is not None:
@@ -137,7 +134,7 @@ def wrap(
         folder.mkdir(parents=True, exist_ok=True)
         files = export_checked(found.module, folder, check_pictures_of(found))
     name = str(model) if isinstance(model, str | Path) else type(model).__name__
-    result = describe_wrapped(found, name, files, lambda: call.info(seed, place))
+    result = describe_wrapped(found, name, files, run.info)
     for text in result.warnings:
         warnings.warn(text, RuntimeWarning, stacklevel=2)
     return result
@@ -147,6 +144,7 @@ def wrap_model(
     model: str | Path | Model | Classifier,
     reference: Readable,
     group: str | Group[Any],
+    run: Session,
     *,
     views: int,
     range: Range | None,
@@ -155,31 +153,26 @@ def wrap_model(
     output: Output,
     inputs: str | Mapping[str, Any] | None,
     preprocessing: Preprocessing,
-    preset: str | OrbitConfig,
     fill: float | None,
     trust: bool,
-    seed: int,
-    place: torch.device,
-    say: Say | None = None,
-    reading: Reading | None = None,
-    **training: Any,  # noqa: ANN401 - of OrbitPosterior.fit
+    config: OrbitConfig | None = None,
 ) -> Wrapped:
     """Fit the orbit posterior, choose the rule, and score it; arguments as in :func:`wrap`."""
     check_whole(views, "views", most=64)
     check_number(limit, "limit", 0, 100)
     group = check_group(as_group(group))
-    if isinstance(preset, str):
-        check_orbit_preset(preset)
+    if config is None:
+        check_orbit_preset(run.preset)
     texts: list[str] = []
     with collect_warnings(texts):
-        images = without_constant(read_images(reference, **(reading or {})))
+        images = without_constant(read_images(reference, **run.reading))
         check_pictures(images)
-        kept, held = split_reference(images, held_out, reading or {}, seed)
+        kept, held = split_reference(images, held_out, run.reading, run.seed)
         loaded = load_classifier(
             model,
             trust,
-            place,
-            images=kept.images[:PROBE].to(place),
+            run.place,
+            images=kept.images[:PROBE].to(run.place),
             preprocessing=preprocessing,
             labels=images.labels,
             output=output,
@@ -187,27 +180,27 @@ def wrap_model(
         )
         check_kind(loaded.kind, views)
         if loaded.kind in CLASSIFIERS:
-            check_answers(loaded.call, kept.images[:PROBE].to(place))
+            check_answers(loaded.call, kept.images[:PROBE].to(run.place))
         own = not {"hue", "saturation", "value"} & set(group.names)
         if not own:
             check_unit_range(images.images, "reference", NEARLY)  # colours are those of [0, 1]
         if fill is not None and images.images.min() >= 0 and images.images.max() <= 1:
             check_number(fill, "fill", 0, 1)
         value = resolve_background(
-            kept, loaded.fill if fill is None else fill, say, per_channel=own
+            kept, loaded.fill if fill is None else fill, run.say, per_channel=own
         )
         widths = widths_of(group, range, max(images.images.shape[-2:]))
-        posterior = fit_posterior(kept, group, preset, widths, value, seed, training)
+        posterior = fit_posterior(kept, group, config or run.preset, widths, value, run)
         limits = {"rotation": widths["rotation"]} if "rotation" in widths else {}
         module = CanonicalisedModel(
             loaded.call, posterior, loaded.kind, views=views, limits=limits
-        ).to(place)
+        ).to(run.place)
         labelled = loaded.kind in CLASSIFIERS and held.labels is not None
         if labelled and loaded.labels is not None:
             held, notes = with_labels(held, loaded.labels)
             loaded = replace(loaded, notes=loaded.notes + notes)
         still = torch.zeros(len(held), len(module.chart.coordinates))
-        planted = draw_moves(module.chart, widths, len(held), mix(seed, 71) % 2**31)
+        planted = draw_moves(module.chart, widths, len(held), mix(run.seed, 71) % 2**31)
         targets = held.labels if labelled else bare_answers(module, held.images)
         both = [score(module, held.images, moves, targets) for moves in (still, planted)]
     deciding = torch.arange(len(held)) % 2 == 0
@@ -219,7 +212,7 @@ def wrap_model(
         threshold=chosen.threshold,
         views=views if chosen.rule == "views" else 1,
         limits=limits,
-    ).to(place)
+    ).to(run.place)
     return Wrapped(
         settled, loaded, images, held, labelled, planted, widths, both[0], both[1], chosen,
         candidates, limit, preprocessing, texts,
@@ -258,7 +251,7 @@ def split_reference(
 
 
 def widths_of(group: Group[Any], given: Range | None, side: int) -> dict[str, float]:
-    """How far moves go by name: as given, or the first reach of the orbit posterior."""
+    """Half-widths of the moves by name: as given, or the orbit posterior's initial range."""
     if given is None:
         return Chart(group, 8).reach
     return dict(zip(group.names, parse_range(group, given, side), strict=True))
@@ -270,8 +263,7 @@ def fit_posterior(
     preset: str | OrbitConfig,
     widths: dict[str, float],
     fill: float,
-    seed: int,
-    training: dict[str, Any],
+    run: Session,
 ) -> OrbitPosterior:
     """An orbit posterior whose one network reads poses.
 
@@ -287,6 +279,6 @@ def fit_posterior(
     lines = {c.name for c in Chart(group, 8).coordinates if c.kind == "line"}
     reach = {name: BEYOND * width for name, width in widths.items() if name in lines}
     _, channels, height, width = images.images.shape
-    model = OrbitPosterior(action, (channels, height, width), config, seed, reach=reach)
-    fit_whole(model, images, **training)
+    model = OrbitPosterior(action, (channels, height, width), config, run.seed, reach=reach)
+    fit_whole(model, images, **run.training)
     return model

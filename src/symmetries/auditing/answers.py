@@ -314,7 +314,6 @@ def _chain(steps: list[Callable[[Any], Any]]) -> Callable[[Any], Tensor]:
     def chained(output: Any) -> Tensor:  # noqa: ANN401 - whatever a model returns
         for step in steps:
             output = step(output)
-        found: Tensor = output
-        return found
+        return output
 
     return chained

@@ -31,7 +31,7 @@ Recorded = dict[str, list[tuple[dict[Any, Any], Any]]]
 
 @dataclass(frozen=True)
 class Call:
-    """How one call of a module moves.
+    """The laws by which inputs and output of one call of a module move.
 
     Args:
         inputs: laws of the inputs that are data, by position or keyword.
@@ -58,7 +58,7 @@ def module_calls(
     moves: Moves,
     element: Any,  # noqa: ANN401 - elements differ by group
 ) -> dict[str, Calls | None]:
-    """The calls of every module that is called, from one pass as given and one moved.
+    """Record the calls of every module on inputs as given and moved, and find their laws.
 
     None for a module with an input or an output whose law is not known.
     """

@@ -21,6 +21,7 @@ from symmetries.actions.signals import SignalAction
 from symmetries.auditing.answers import named_modules, plain
 from symmetries.auditing.conjugates import changed, children_called, grid_side, module_calls
 from symmetries.auditing.elements import Moves, half_widths, make_moves, resolve_action
+from symmetries.auditing.inputs import Inputs, inputs_of
 from symmetries.auditing.layer_laws import Act, undo
 from symmetries.auditing.lie import is_smooth, one_parameter
 from symmetries.auditing.models import model_device, untouched
@@ -41,7 +42,7 @@ Pair = tuple[
 
 def layer_contributions(
     model: nn.Module,
-    x: Tensor,
+    x: Inputs,
     group: str | Group[Any] | Action,
     *,
     half_width: float | Any = None,  # noqa: ANN401 - as make_moves takes it
@@ -89,6 +90,7 @@ def layer_contributions(
         >>> max(added, key=lambda name: added[name][0])
         '2'
     """
+    x = inputs_of(x, model)
     few = x[torch.arange(min(EXAMPLES, len(x))) * len(x) // min(EXAMPLES, len(x))]
     batch = few.to(model_device(model, few))
     action = resolve_action(group, batch)
@@ -149,13 +151,13 @@ class _Network:
         return all(own is not None and all(c and c.alone for c in own) for own in every)
 
     def whole(self, name: str) -> tuple[float, float]:
-        """Squares of what a module adds, and of resampling alone, over a few elements."""
+        """Squared contributions of a module and of resampling alone, mean over a few elements."""
         count = min(ELEMENTS, len(self.elements))
         some = [self.elements[i * len(self.elements) // count] for i in range(count)]
         return self._with_trips(name, [(element, None, 1.0) for element in some])
 
     def local(self, name: str, widths: Sequence[float]) -> tuple[float, float]:
-        """The same from small elements, and what of it is not seen where pixels stay pixels."""
+        """The same from small elements; what vanishes without interpolation is resampling."""
         group = self.moves.action.group
         added, alone = [], []
         for i, (parameter, width) in enumerate(zip(group.parameters, widths, strict=True)):
@@ -174,7 +176,7 @@ class _Network:
         return sum(added) / count, sum(alone) / count
 
     def _on_grid(self, name: str, i: int, width: float) -> float | None:
-        """Square of what a module adds where pixels of its finest grid go to pixels.
+        """Squared contribution under elements that map the module's finest grid onto itself.
 
         Shifts by one pixel there, and quarter turns of square maps; None for other parameters.
         Both lose nothing but what leaves the frame; shifts blur coarser grids, half as much as
@@ -216,7 +218,7 @@ class _Network:
         return one_parameter(self.moves.action.group, i, t, self.x)
 
     def _with_trips(self, name: str, pairs: Sequence[Pair]) -> tuple[float, float]:
-        """Squares of what a module adds, and of its inputs or output moved there and back."""
+        """Squared contributions of a module, and of moving inputs or output there and back."""
         before = self._squares(name, pairs, self._trip, None)
         behind = self._squares(name, pairs, None, self._trip)
         return self._squares(name, pairs, self._there, self._back), (before + behind) / 2

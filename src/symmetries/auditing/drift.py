@@ -15,6 +15,7 @@ from symmetries.actions.base import Action
 from symmetries.auditing.elements import make_moves
 from symmetries.auditing.estimate import estimate
 from symmetries.auditing.examine import SIMILARITY, examine
+from symmetries.auditing.inputs import Inputs, inputs_of
 from symmetries.auditing.models import Model, check_classifier, untouched
 from symmetries.auditing.saliency import Saliency, saliency_map
 from symmetries.groups.base import Group
@@ -25,8 +26,8 @@ BETAS = tuple(i / 10 for i in range(11))
 
 def drift_curve(
     model: Model,
-    first: Tensor,
-    second: Tensor,
+    first: Inputs,
+    second: Inputs,
     y: Tensor,
     group: str | Group[Any] | Action,
     *,
@@ -67,6 +68,7 @@ def drift_curve(
         >>> len(curve), curve[-1].beta
         (11, 1.0)
     """
+    first, second = inputs_of(first, model), inputs_of(second, model)
     check_tensors(first=first, second=second, y=y)
     if first.shape != second.shape:
         got = f"{tuple(first.shape)} and {tuple(second.shape)}"

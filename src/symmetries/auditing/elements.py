@@ -23,7 +23,7 @@ from symmetries.actions.signals import SignalAction
 from symmetries.actions.volumes import VolumeAction
 from symmetries.groups.base import Group
 from symmetries.groups.colour import Colour
-from symmetries.groups.finite import CyclicShift, FiniteGroup, Flip
+from symmetries.groups.finite import CyclicShift, Flip
 from symmetries.groups.names import named_group
 from symmetries.groups.permutation import Permutation
 from symmetries.groups.product import Product
@@ -194,7 +194,7 @@ def _usual_action(group: object, x: Tensor) -> Action:
 
 def _all_elements(group: Group[Any]) -> tuple[Any, ...] | None:
     """Return all elements, the identity first; None if there are infinitely many."""
-    if isinstance(group, FiniteGroup):
+    if group.finite:
         return tuple(group.elements().unbind())
     if isinstance(group, Product):
         factors = [_all_elements(factor) for factor in group.factors]
@@ -232,7 +232,7 @@ def _sample(
 
 
 def _check_acts(moves: Moves, x: Tensor) -> None:
-    """Move one example, so that a group that cannot act fails before anything else runs."""
+    """Move one example, so that a group that cannot act on the data fails early."""
     try:
         element = next(moves.of(0, 1, x.device))
         moved = moves.there_and_back(element, x[:1])

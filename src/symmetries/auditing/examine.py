@@ -95,7 +95,7 @@ def joined(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
 
 
 class _Outputs:
-    """Logits of a batch as given, and sums over elements of what changes when it is moved."""
+    """Logits of a batch, and sums over elements of how they change when it is moved."""
 
     def __init__(self, model: Model, x: Tensor, target: Tensor | None) -> None:
         self.model, self.x, self.target = model, x, target

@@ -35,8 +35,7 @@ class FirstLayer:
 
     def linear(self, x: Tensor) -> Tensor:
         """Return the layer's output for inputs x (N, ...)."""
-        output: Tensor = self.layer(x.reshape(len(x), *self.shape))
-        return output
+        return self.layer(x.reshape(len(x), *self.shape))
 
     def rest(self, hidden: Tensor, like: Tensor) -> Tensor:
         """Return the model's output if its first layer returns ``hidden`` (N, ...).

@@ -3,6 +3,7 @@
 Reference: Sundararajan, Taly, Yan 2017, "Axiomatic attribution for deep networks".
 """
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
@@ -14,6 +15,7 @@ from symmetries._validation.checks import check_choice, check_classes, check_who
 from symmetries._validation.diagnose import diagnose_labels
 from symmetries._validation.placement import call_model, check_together
 from symmetries.auditing.first_layer import FirstLayer, first_layer
+from symmetries.auditing.inputs import Inputs, inputs_of
 from symmetries.auditing.models import Model, check_callable, check_examples, check_logits
 
 Absolute = Literal["never", "after", "before"]
@@ -30,7 +32,7 @@ AT_ONCE_ON_GPU = 2**24
 
 def integrated_gradients(
     model: Model,
-    x: Tensor,
+    x: Inputs,
     target: Tensor,
     *,
     steps: int = 50,
@@ -63,6 +65,7 @@ def integrated_gradients(
         [[9.0, 0.0]]
     """
     check_callable(model)
+    x = inputs_of(x, model)
     _check_options(x, target, steps, absolute)
     x = x.detach()
     b = torch.as_tensor(baseline, dtype=x.dtype, device=x.device).detach().expand_as(x)
@@ -89,22 +92,15 @@ def _examples_at_once(split: FirstLayer | None, x: Tensor, steps: int) -> int:
     return max(1, min(POINTS_ON_CPU, HIDDEN_ON_CPU // max(1, hidden)) // steps)
 
 
+@dataclass(frozen=True, eq=False)
 class _Path:
     """The straight path from baselines to inputs, and the gradients along it."""
 
-    def __init__(
-        self,
-        model: Model,
-        split: FirstLayer | None,
-        nodes: Tensor,
-        weights: Tensor,
-        absolute: bool,
-    ) -> None:
-        self.model = model
-        self.split = split
-        self.nodes = nodes
-        self.weights = weights
-        self.absolute = absolute
+    model: Model
+    split: FirstLayer | None
+    nodes: Tensor
+    weights: Tensor
+    absolute: bool
 
     def mean_gradient(self, x: Tensor, b: Tensor, target: Tensor) -> Tensor:
         """Return the weighted mean over the nodes of the (absolute) gradient of the input."""

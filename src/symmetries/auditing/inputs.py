@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from symmetries._validation.checks import invalid, wrong_type
-from symmetries._validation.loading import gather_batches
+from symmetries._validation.loading import gather_batches, label_tensor, native
 from symmetries.auditing.models import Model
 
 
@@ -109,7 +109,7 @@ def labelled_inputs(data: "Labelled | Inputs", model: Model) -> tuple[Tensor, Te
         raise wrong_type("data", "inputs (N, ...), or a pair (x, y)", found, remedy)
     x, y = found
     x = inputs_of(x, model)
-    y = _labels(y) if isinstance(y, np.ndarray) else y
+    y = label_tensor(y) if isinstance(y, np.ndarray) else y
     if y is not None and not isinstance(y, Tensor):
         raise wrong_type("y", "a tensor of class numbers", y, "use torch.tensor")
     if isinstance(x, Tensor) and len(x) < 2:
@@ -128,30 +128,12 @@ def _inputs(values: NDArray[Any], dtype: torch.dtype) -> Tensor:
     """An array of inputs as a tensor of ``dtype``."""
     kind, got = values.dtype.kind, values.dtype.name
     if kind == "f":
-        return torch.tensor(_plain(values), dtype=dtype)
+        return torch.tensor(native(values), dtype=dtype)
     if kind == "c":
-        return torch.tensor(_plain(values))  # what is said of complex tensors suits it
+        return torch.tensor(native(values))  # what is said of complex tensors suits it
     remedy = "use x.astype('float32') / 255"
     if kind not in "iub":
         remedy = "use x.astype('float32'), with all examples of one shape"
     elif got != "uint8":
         remedy += " if they are bytes, x.astype('float32') otherwise"
     raise invalid("x", "floats in [0, 1]", got, remedy)
-
-
-def _labels(values: NDArray[Any]) -> Tensor:
-    """An array of labels as a tensor; whole numbers as int64."""
-    kind = values.dtype.kind
-    if kind in "iub":
-        return torch.tensor(np.ascontiguousarray(values, np.int64))
-    if kind in "fc":
-        return torch.tensor(_plain(values))  # what is said of such tensors suits it
-    got = "text" if kind in "US" else f"an array of {values.dtype.name}"
-    raise invalid("y", "class numbers", got, "use np.unique(labels, return_inverse=True)[1]")
-
-
-def _plain(values: NDArray[Any]) -> NDArray[Any]:
-    """The same numbers as torch takes them: in rows, in this machine's byte order."""
-    longest = {"g": np.dtype(np.float64), "G": np.dtype(np.complex128)}  # torch has no longer ones
-    dtype = longest.get(values.dtype.char, values.dtype.newbyteorder("="))
-    return np.ascontiguousarray(values, dtype)

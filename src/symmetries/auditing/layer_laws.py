@@ -19,7 +19,6 @@ from symmetries.actions.signals import SignalAction
 from symmetries.actions.volumes import VolumeAction
 from symmetries.auditing.elements import Moves
 from symmetries.groups.colour import Colour
-from symmetries.groups.finite import FiniteGroup
 
 Act = Callable[[Any, Tensor], Tensor]
 
@@ -49,7 +48,7 @@ def layer_laws(moves: Moves, output: Tensor) -> dict[str, Act | None]:
         known = isinstance(action, SequenceAction) or not action.group.changes_values
         return {"equivariance": moves.place if known else None} if along else {"invariance": stays}
     spatial = isinstance(action, ImageAction)
-    order = action.group.order if isinstance(action.group, FiniteGroup) else 0
+    order = action.group.order if action.group.finite else 0
     if output.ndim in (3, 5) and spatial and output.shape[2] == order:
         return {"regular": partial(_regular, moves)}
     laws: dict[str, Act | None] = {"equivariance": None}

@@ -1,4 +1,4 @@
-"""Looking at a model without leaving a trace, and finding out early what is wrong with it."""
+"""Evaluate a model without side effects, and check its outputs before an audit."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -26,7 +26,7 @@ PROBE = 8  # examples that the checks look at
 
 @contextmanager
 def untouched(model: Model) -> Iterator[None]:
-    """Evaluation mode inside; afterwards modes and random states are as they were.
+    """Switch to eval mode inside the block, and restore modes and random states after it.
 
     Nothing here ever calls ``backward``, so gradients stay what they are.
     """
@@ -95,7 +95,7 @@ def check_answers(model: Model, x: Tensor, y: Tensor | None = None) -> int:
 
 
 def logits_of(model: Model, x: Tensor) -> Tensor:
-    """What the model says about x: floating-point logits (N, K), or an error; waits for nothing."""
+    """Return the model's logits (N, K) for x, checked without synchronising."""
     logits = call_model(model, x)
     check_logits(logits, len(x))
     return logits

@@ -107,8 +107,7 @@ class OnnxGraph(nn.Module):
             found = getattr(self, name)(*(values[key] for key in inputs))
             found = found if isinstance(found, tuple) else (found,)
             values.update(zip(outputs, found, strict=False))
-        result: Tensor = values[self.output]
-        return result
+        return values[self.output]
 
     def _keep(self, name: str, value: Tensor) -> None:
         key = self._fresh("constant_" + re.sub(r"\W+", "_", name))
@@ -192,8 +191,7 @@ class Permuted(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Outputs (N, K)."""
-        result: Tensor = self.model(x.permute(0, 2, 3, 1))
-        return result
+        return self.model(x.permute(0, 2, 3, 1))
 
 
 def load_onnx(

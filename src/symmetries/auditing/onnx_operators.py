@@ -59,7 +59,7 @@ def _convolve(inputs: list[Any], given: Attributes) -> Tensor:
     rank = weight.ndim - 2
     function: Any = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}[rank]
     x = _padded(x, _padding(given, x, list(weight.shape[2:])))
-    result: Tensor = function(
+    return function(
         x,
         weight,
         bias[0] if bias else None,
@@ -68,7 +68,6 @@ def _convolve(inputs: list[Any], given: Attributes) -> Tensor:
         given.get("dilations", [1] * rank),
         given.get("group", 1),
     )
-    return result
 
 
 def _max_pool(inputs: list[Any], given: Attributes) -> Tensor:
@@ -78,7 +77,7 @@ def _max_pool(inputs: list[Any], given: Attributes) -> Tensor:
     rank = len(kernel)
     function: Any = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}[rank]
     x = _padded(x, _padding(given, x, kernel), value=float("-inf"))
-    result: Tensor = function(
+    return function(
         x,
         kernel,
         given.get("strides", [1] * rank),
@@ -86,7 +85,6 @@ def _max_pool(inputs: list[Any], given: Attributes) -> Tensor:
         given.get("dilations", [1] * rank),
         bool(given.get("ceil_mode", 0)),
     )
-    return result
 
 
 def _average_pool(inputs: list[Any], given: Attributes) -> Tensor:
@@ -114,8 +112,7 @@ def _gemm(inputs: list[Any], given: Attributes) -> Tensor:
 
 def _batch_norm(inputs: list[Any], given: Attributes) -> Tensor:
     x, scale, bias, mean, variance = inputs
-    result: Tensor = F.batch_norm(x, mean, variance, scale, bias, eps=given.get("epsilon", 1e-5))
-    return result
+    return F.batch_norm(x, mean, variance, scale, bias, eps=given.get("epsilon", 1e-5))
 
 
 def _layer_norm(inputs: list[Any], given: Attributes) -> Tensor:
@@ -131,16 +128,14 @@ def _reshape(inputs: list[Any], given: Attributes) -> Tensor:
     x, shape = inputs[0], _ints(inputs[1]) or []
     if not given.get("allowzero", 0):
         shape = [x.shape[i] if size == 0 else size for i, size in enumerate(shape)]
-    result: Tensor = x.reshape(shape)
-    return result
+    return x.reshape(shape)
 
 
 def _flatten(inputs: list[Any], given: Attributes) -> Tensor:
     x, axis = inputs[0], given.get("axis", 1)
     axis = axis % x.ndim if axis != x.ndim else axis
     rows = int(torch.Size(x.shape[:axis]).numel())
-    result: Tensor = x.reshape(rows, -1)
-    return result
+    return x.reshape(rows, -1)
 
 
 def _squeeze(inputs: list[Any], given: Attributes) -> Tensor:
@@ -153,8 +148,7 @@ def _unsqueeze(inputs: list[Any], given: Attributes) -> Tensor:
     x, axes = inputs[0], _axes(inputs, given) or []
     for axis in sorted(a % (x.ndim + len(axes)) for a in axes):
         x = x.unsqueeze(axis)
-    result: Tensor = x
-    return result
+    return x
 
 
 def _slice(inputs: list[Any], given: Attributes) -> Tensor:
@@ -170,16 +164,14 @@ def _slice(inputs: list[Any], given: Attributes) -> Tensor:
         x = x.narrow(axis, index.start, max(0, index.stop - index.start))[
             (slice(None),) * (axis % x.ndim) + (slice(None, None, step),)
         ]
-    result: Tensor = x
-    return result
+    return x
 
 
 def _gather(inputs: list[Any], given: Attributes) -> Tensor:
     x, index = inputs
     axis = given.get("axis", 0) % x.ndim
     chosen = x.index_select(axis, index.flatten().long() % x.shape[axis])
-    result: Tensor = chosen.reshape((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
-    return result
+    return chosen.reshape((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
 
 
 def _split(inputs: list[Any], given: Attributes) -> tuple[Tensor, ...]:
@@ -187,8 +179,7 @@ def _split(inputs: list[Any], given: Attributes) -> tuple[Tensor, ...]:
     sizes = given.get("split") or (_ints(inputs[1]) if len(inputs) > 1 else None)
     if sizes is None:
         sizes = -(-x.shape[axis] // given["num_outputs"])
-    parts: tuple[Tensor, ...] = x.split(sizes, axis)
-    return parts
+    return x.split(sizes, axis)
 
 
 def _pad(inputs: list[Any], given: Attributes) -> Tensor:
@@ -210,8 +201,7 @@ def _cast(inputs: list[Any], given: Attributes) -> Tensor:
     number = given["to"]
     if number not in dtypes:
         raise invalid("Cast", "single or double precision, or whole numbers", number, "export so")
-    result: Tensor = inputs[0].to(dtypes[number])
-    return result
+    return inputs[0].to(dtypes[number])
 
 
 def _softmax(function: Callable[..., Tensor]) -> Operator:

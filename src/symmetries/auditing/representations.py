@@ -147,8 +147,7 @@ def _maps(output: Any, count: int) -> Tensor:  # noqa: ANN401
 
 def _relative(a: Tensor, b: Tensor) -> Tensor:
     size = torch.linalg.vector_norm(a, dim=1).clamp_min(torch.finfo(a.dtype).tiny)
-    ratio: Tensor = torch.linalg.vector_norm(a - b, dim=1) / size
-    return ratio
+    return torch.linalg.vector_norm(a - b, dim=1) / size
 
 
 def _compare_vectors(moves: Moves, element: Any, still: Any, moved: Any, x: Tensor) -> Errors:  # noqa: ANN401

@@ -200,7 +200,7 @@ def _rows(value: Any, chosen: Tensor) -> Any:  # noqa: ANN401 - a tensor or a li
 
 
 def depends_on_batch(model: Model, x: Tensor) -> bool:
-    """Whether the first example has another output beside others than alone, beyond rounding."""
+    """Whether the output for an example depends on the rest of its batch, beyond rounding."""
     some = x[:PROBE].to(model_device(model, x))
     with untouched(model), torch.no_grad():
         beside = plain(model(some))

@@ -34,7 +34,7 @@ Saliency = Callable[[Model, Tensor, Tensor], Tensor]
 
 def saliency_map(
     model: Model,
-    x: Tensor,
+    x: Inputs,
     target: Tensor,
     *,
     steps: int = 50,
@@ -63,6 +63,7 @@ def saliency_map(
     """
     check_choice(absolute, ("after", "before"), "absolute")
     check_number(threshold, "threshold", 0, 1)
+    x = inputs_of(x, model)
     found = integrated_gradients(
         model, x, target, steps=steps, baseline=baseline, absolute=absolute
     )

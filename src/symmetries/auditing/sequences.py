@@ -28,12 +28,10 @@ def read_sequences(output: Any, count: int, blank: int | None = None) -> list[li
     if not isinstance(output, Sequence) or isinstance(output, str) or len(output) != count:
         raise invalid("model", f"{count} sequences", type(output).__name__, remedy)
     rows = [list(row) for row in output]
-    return rows if blank is None else [_collapsed(row, blank) for row in rows]
-
-
-def _collapsed(row: list[Any], blank: int) -> list[Any]:
-    fresh = [b for a, b in zip([None, *row], row, strict=False) if a != b]
-    return [symbol for symbol in fresh if symbol != blank]
+    if blank is None:
+        return rows
+    pairs = [list(zip([None, *row], row, strict=False)) for row in rows]
+    return [[new for old, new in each if new not in (old, blank)] for each in pairs]
 
 
 def edit_distance(a: Sequence[Any], b: Sequence[Any]) -> int:

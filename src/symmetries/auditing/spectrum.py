@@ -12,6 +12,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from symmetries._validation.checks import check_choice, check_finite, check_whole, wrong_type
 from symmetries._validation.placement import call_model
 from symmetries.auditing.first_layer import FirstLayer, first_layer
+from symmetries.auditing.inputs import Inputs, inputs_of
 from symmetries.auditing.models import (
     Model,
     check_callable,
@@ -27,7 +28,7 @@ FEW = 64  # largest number of outputs for which "auto" is exact
 
 def largest_singular_value(
     model: Model,
-    x: Tensor,
+    x: Inputs,
     *,
     method: Method = "auto",
     iterations: int = 200,
@@ -63,6 +64,7 @@ def largest_singular_value(
     """
     check_choice(method, METHODS, "method")
     check_callable(model)
+    x = inputs_of(x, model)
     check_examples(x)
     check_finite(x, "x")
     for name, value in (("iterations", iterations), ("batch_size", batch_size)):

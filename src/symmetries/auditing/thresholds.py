@@ -1,4 +1,4 @@
-"""Saliency similarity over all thresholds: how much of it depends on what is called salient.
+"""Saliency similarity as a function of the threshold above which a pixel counts as salient.
 
 The paper keeps what is above 0.9 of the largest value of a map, often one or two pixels of a
 picture (Moskalev et al. 2023, section 4.1). The curve has that as one of its points.

@@ -96,7 +96,7 @@ def _forward(model: Model, x: Tensor) -> tuple[float, int]:
         for _ in range(2):  # the shorter one: the first may find a cold machine
             start = time.perf_counter()
             classes = model(x).shape[1]
-            _wait(x)
+            wait_for(x)
             times.append(time.perf_counter() - start)
         return min(times) / len(x), classes
 
@@ -107,11 +107,12 @@ def _both(model: Model, x: Tensor) -> float:
     leaf = x.detach().requires_grad_()
     with torch.enable_grad():
         torch.autograd.grad(model(leaf).amax(1).sum(), leaf)
-    _wait(x)
+    wait_for(x)
     return (time.perf_counter() - start) / len(x)
 
 
-def _wait(x: Tensor) -> None:
+def wait_for(x: Tensor) -> None:
+    """Wait until the device of a tensor has computed everything that was begun there."""
     if x.is_cuda:
         torch.cuda.synchronize(x.device)
 

@@ -63,7 +63,6 @@ def audit(
     from symmetries.analysis.audited_data import audited_images
     from symmetries.analysis.preprocessing import make_preprocessing
     from symmetries.analysis.progress import progress_bar
-    from symmetries.cli.inputs import reading_arguments
     from symmetries.cli.parts import Parts, stop_processes
     from symmetries.cli.runs import begin
 
@@ -75,7 +74,8 @@ def audit(
     words += reading.words()
     run = begin("audit", words, output.folder("audit", data), machine, output, preset)
     helper = is_helper(run.processes)
-    how = reading_arguments(reading)
+    session = run.session(reading)
+    how = session.reading.copy()
     done = make_preprocessing(normalize, channels, how.get("size"), fit)
     how["fit"] = done.fit
 
@@ -85,6 +85,7 @@ def audit(
             model,
             images,
             group,
+            session,
             range=range,
             output=output_kind,
             inputs=inputs,
@@ -92,11 +93,8 @@ def audit(
             examples=examples,
             fill=fill,
             trust=trust,
-            device=run.place,
-            precision=run.machine.precision,
             notes=notes,
             fast=fast,
-            say=run.say,
         )
         text = expected_time(subject, *audits.PRESETS[run.preset])
         if text and not helper:
@@ -106,9 +104,7 @@ def audit(
         with progress_bar("audit", total=parts, quiet=run.quiet or helper) as advance:
             over = Parts(run, size, advance, subject.summary.result().sha256, subject.model.digest)
             layers = {"layers": ()} if helper else {}  # only one process looks into layers
-            found = audits.measure_invariance(
-                subject, run.preset, seed=run.seed, over=over, **layers
-            )
+            found = audits.measure_invariance(subject, session, over, **layers)
         return subject, found
 
     if helper:  # another process of the same run: it measures its share
@@ -119,7 +115,7 @@ def audit(
         subject, measured = measure()
         with progress_bar("report", total=2, quiet=run.quiet) as advance:
             other = None if drift is None else audited_images(model, drift, **how)[0]
-            result = audits.describe_audit(measured, subject, run.preset, run.info(), model, other)
+            result = audits.describe_audit(measured, subject, session, model, other)
             result.save(into / "audit.json")
             advance("numbers")
             result.to_html(into / "report.html")

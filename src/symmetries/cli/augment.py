@@ -88,28 +88,20 @@ def make(
     from symmetries.analysis.inputs import read_images
     from symmetries.analysis.progress import progress_bar
     from symmetries.analysis.provenance import data_summary
-    from symmetries.cli.inputs import reading_arguments
     from symmetries.cli.parts import Parts
     from symmetries.results import AugmentResult
 
-    precision = run.machine.precision
-    learner = augmentation.load_symmetry_model(model, run.place, precision)
+    session = run.session(reading)
+    learner = augmentation.load_symmetry_model(model, session)
     digest = model_digest(str(augmentation.model_folder(model)), learner)
-    images = read_images(data, **reading_arguments(reading))
+    images = read_images(data, **session.reading)
     folds = augmentation.unseen_folds(model, learner, images)
     identity = f"{digest} {'all' if folds is None else 'unseen'}"
     size, quiet = augmentation.AT_ONCE, run.quiet or is_helper(run.processes)
     with progress_bar("augment", total=-(-len(images) // size), quiet=quiet) as advance:
-        pixels = augmentation.new_versions(
-            learner,
-            images,
-            copies,
-            run.preset,
-            over=Parts(run, size, advance, images, identity),
-            folds=folds,
-            seed=run.seed,
-            precision=precision,
-        ).numpy()
+        over = Parts(run, size, advance, images, identity)
+        made = augmentation.new_versions(learner, images, copies, session, over, folds)
+        pixels = made.numpy()
     arrays: dict[str, NDArray[np.generic]] = {
         "images": pixels[..., 0] if pixels.shape[-1] == 1 else pixels,
         "source": np.repeat(np.arange(len(images)), copies),
@@ -125,7 +117,7 @@ def make(
         labels="labels" in arrays,
         copies=copies,
         preset=run.preset,
-        precision=precision,
+        precision=session.precision,
         model=printable(model),
         model_sha256=digest,
         unseen=folds is not None,

@@ -46,9 +46,8 @@ def discover(
             learns prototypes and their transformations, as in the paper.
         check: Plant known transformations and report what is recovered. It doubles the time.
     """
-    from symmetries.analysis.discovery import METHODS, Discovery
+    from symmetries.analysis.discovery import METHODS, search_symmetries
     from symmetries.analysis.progress import progress_bar
-    from symmetries.cli.inputs import reading_arguments
     from symmetries.cli.runs import begin
 
     other = None if method == METHODS[0] else method
@@ -56,14 +55,8 @@ def discover(
     words += reading.words()
     run = begin("discover", words, output.folder("discover", data), machine, output, preset)
 
-    train = partial(
-        Discovery(method, run.preset, check, fill, run.seed).train,
-        data,
-        group,
-        say=run.say,
-        reading=reading_arguments(reading),
-        **run.training(),
-    )
+    session = run.session(reading)
+    train = partial(search_symmetries, data, group, session, method, check, fill)
     if is_helper(run.processes):  # another process of the same run: it trains and writes nothing
         train()
         return

@@ -47,7 +47,7 @@ class Commands(TyperGroup):
     """A group of commands that turns every exception into one line and an exit code."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 -- click's own signature
-        """Parse and run; help that the standard output does not take ends in one line, too."""
+        """Parse and run; a failure to print the help becomes one line, too."""
         words = set(sys.argv[1:])
         try:
             if sys.stdout is None and (not words or words & {"-h", "--help", "--version"}):
@@ -74,7 +74,8 @@ class Commands(TyperGroup):
                 warnings.filterwarnings("ignore", message="The `srun` command is available")
                 return super().invoke(ctx)
         except (Exception, KeyboardInterrupt) as error:
-            if is_clicks_own(error) or ctx.params.get("debug"):
+            own = isinstance(error, typer.Abort) or hasattr(error, "exit_code")  # of click or typer
+            if own or ctx.params.get("debug"):
                 if isinstance(message := getattr(error, "message", None), str):
                     error.message = printable(message)  # type: ignore[union-attr]
                 raise
@@ -138,13 +139,8 @@ def show_warning(
         )
 
 
-def is_clicks_own(error: BaseException) -> bool:
-    """Return whether click or typer handles the exception itself (usage errors, exits)."""
-    return isinstance(error, typer.Abort) or hasattr(error, "exit_code")
-
-
 def is_full_stream(error: BaseException) -> TypeGuard[OSError]:
-    """Whether the standard output takes no more; a file that takes no more has a name."""
+    """Whether writing to the standard output failed; errors of files carry a file name."""
     return isinstance(error, OSError) and error.errno in STREAM_ERRORS and error.filename is None
 
 

@@ -49,7 +49,6 @@ def fit(
     from symmetries.analysis.classifiers import check_method, default_group
     from symmetries.analysis.fits import describe_classifier, read_and_train
     from symmetries.analysis.progress import progress_bar
-    from symmetries.cli.inputs import reading_arguments
     from symmetries.cli.runs import begin
 
     check_method(method, half_width, network)
@@ -59,21 +58,8 @@ def fit(
     words += [*options.given(fill=fill), *reading.words()]
     run = begin("fit", words, output.folder("fit", data), machine, output, preset)
 
-    train = partial(
-        read_and_train,
-        data,
-        method,
-        chosen,
-        run.preset,
-        half_width=half_width,
-        network=network,
-        fill=fill,
-        seed=run.seed,
-        place=run.place,
-        say=run.say,
-        reading=reading_arguments(reading),
-        **run.training(),
-    )
+    session = run.session(reading)
+    train = partial(read_and_train, data, method, chosen, session, fill, half_width, network)
     if is_helper(run.processes):  # another process of the same run: it trains and writes nothing
         train()
         return

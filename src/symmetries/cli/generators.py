@@ -87,7 +87,7 @@ def generators(
             some = table.x[:: -(-len(table.x) // COMPARED)]  # spread over the table
             function = None if model is None else load_function(model, some)
             result = describe_generators(
-                table, function, fields, law, epsilon, level, degree, run.seed, run.info, vectors
+                table, function, fields, law, epsilon, level, degree, vectors, run.session()
             )
         else:
             refuse_table_options(target=target, law=law, degree=degree, time_step=time_step)
@@ -95,7 +95,7 @@ def generators(
             spread = images.images[:: -(-len(images) // COMPARED)].double()
             function = None if model is None else load_function(model, spread)
             result = describe_picture_generators(
-                images, function, fields, epsilon, level, run.seed, run.info
+                images, function, fields, epsilon, level, run.session()
             )
         result.save(into / "generators.json")
         result.to_html(into / "report.html")

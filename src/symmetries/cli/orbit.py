@@ -29,24 +29,13 @@ def orbit(
     [dim]Example:[/] symmetries orbit digits --group rotation,translation --out out/digits
     """
     from symmetries.analysis.orbits import describe_orbits
-    from symmetries.cli.inputs import reading_arguments
     from symmetries.cli.runs import begin
 
     machine = options.Machine(device=device, seed=seed)
     words = [data, *options.given(group=group, fill=fill), *reading.words()]
     run = begin("orbit", words, output.folder("orbit", data), machine, output)
     with run.folder() as into:
-        result = describe_orbits(
-            data,
-            group,
-            fill,
-            run.seed,
-            run.place,
-            run.info,
-            progress=not run.quiet,
-            say=run.say,
-            reading=reading_arguments(reading),
-        )
+        result = describe_orbits(data, group, fill, run.session(reading))
         result.save(into / "orbit.json")
         result.to_html(into / "report.html")
     run.show(result, _table(result), ("orbit.json", "report.html"))

@@ -1,4 +1,4 @@
-"""Work on many examples in parts: divided among processes, and kept when a run is interrupted."""
+"""Work on many examples in parts, shared by processes and stored so that runs can resume."""
 
 import sys
 from collections.abc import Callable

@@ -43,7 +43,6 @@ def prescribe(
             is not given, default on a GPU and quick on a CPU.
     """
     from symmetries.analysis.prescribing import prescription
-    from symmetries.cli.inputs import reading_arguments
     from symmetries.cli.runs import begin
 
     words = [data, *options.given(model=model, discovered=discovered, fill=fill, trust=trust)]
@@ -52,20 +51,7 @@ def prescribe(
     folder = output.folder("prescribe", data)
     run = begin("prescribe", words, folder, machine, output, preset)
     with run.folder() as into:
-        result = prescription(
-            data,
-            model,
-            discovered,
-            run.preset,
-            fill,
-            trust,
-            run.seed,
-            run.place,
-            run.info,
-            not run.quiet,
-            run.say,
-            reading_arguments(reading),
-        )
+        result = prescription(data, model, discovered, fill, trust, run.session(reading))
         result.save(into / "prescribe.json")
         result.to_html(into / "report.html")
         names = [f"augment_{library}.py" for library in result.code]

@@ -103,8 +103,7 @@ def table_parts(script: Path, paper: str) -> dict[str, dict[str, Any]]:
     file = script.parents[1] / "parts.json"
     if not file.exists():
         return {}
-    found: dict[str, dict[str, Any]] = loads(file.read_text())["papers"].get(paper, {})
-    return found
+    return loads(file.read_text())["papers"].get(paper, {})
 
 
 def run_script(script: Path, words: list[str], given: Given, silent: bool) -> None:

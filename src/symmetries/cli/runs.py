@@ -9,14 +9,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 
 from symmetries.analysis.provenance import run_info
-from symmetries.analysis.settings import choose_device, choose_preset
-from symmetries.cli.options import Machine, Output
+from symmetries.analysis.settings import Session, choose_device, choose_preset
+from symmetries.cli.inputs import reading_arguments
+from symmetries.cli.options import Machine, Output, Reading
 from symmetries.cli.output import check_name, output_folder, owned
 from symmetries.cli.resuming import Checkpoints, is_helper
 from symmetries.cli.shown import check_stdout, escape, write_json
@@ -83,17 +84,21 @@ class Run:
         """Return the provenance that is stored in the result."""
         return run_info(self.command, self.seed, self.place, self.seconds)
 
-    def training(self) -> dict[str, Any]:
-        """Return the arguments of every training: checkpoints, devices, precision, progress bar."""
-        return {
+    def session(self, reading: Reading | None = None) -> Session:
+        """Return the run as functions of ``analysis`` take it, with how DATA is read."""
+        progress = not (self.quiet or is_helper(self.processes))
+        training = {
             "out": self.checkpoints.folder,
             "resume": self.checkpoints.resume,
             "device": self.machine.device,
             "devices": self.machine.devices,
             "nodes": self.machine.nodes,
             "precision": self.machine.precision,
-            "progress": not (self.quiet or is_helper(self.processes)),
+            "progress": progress,
         }
+        how = reading_arguments(reading or Reading())
+        shared = (self.seed, self.place, self.preset, self.info, progress, self.say)
+        return Session(*shared, how, training)
 
     def say(self, text: str) -> None:
         """Print a line on the error stream, in the first process only."""

@@ -64,7 +64,6 @@ def wrap(
     from symmetries.analysis.wrap_files import export_checked
     from symmetries.analysis.wrap_results import check_pictures_of, describe_wrapped
     from symmetries.analysis.wrapping import wrap_model
-    from symmetries.cli.inputs import reading_arguments
     from symmetries.cli.runs import begin
 
     words = [model, reference, *options.given(group=group, views=views, range=range)]
@@ -78,6 +77,7 @@ def wrap(
         model,
         reference,
         group,
+        run.session(reading),
         views=views,
         range=range,
         limit=limit,
@@ -85,14 +85,8 @@ def wrap(
         output=output_kind,
         inputs=inputs,
         preprocessing=make_preprocessing(normalize, channels),
-        preset=run.preset,
         fill=fill,
         trust=trust,
-        seed=run.seed,
-        place=run.place,
-        say=run.say,
-        reading=reading_arguments(reading),
-        **run.training(),
     )
     if is_helper(run.processes):  # another process of the same run: it trains and writes nothing
         work()

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from symmetries._utils.sampling import some_of
-from symmetries._validation.checks import check_images, check_some, check_tensors
+from symmetries._validation.checks import check_images, check_some
+from symmetries.data.convert import Images, as_images
 
 LIKE_THE_BACKGROUND = 0.02  # tolerance, as a fraction of the range of the values
 ENOUGH = 0.5
@@ -15,7 +16,7 @@ NORMAL = 1.4826  # standard deviations in a median absolute deviation
 LOOKED_AT = 512
 
 
-def background(images: Tensor, unit: float | None = None) -> float:
+def background(images: Images, unit: float | None = None) -> float:
     """Estimate the background value: the median of the border if most of it agrees, else 0.
 
     It may be noisy, by a standard deviation of up to a tenth of the range.
@@ -23,7 +24,7 @@ def background(images: Tensor, unit: float | None = None) -> float:
     A coloured background gives its mean over the channels, with a warning.
 
     Args:
-        images: (N, C, H, W), at least one image; floats or integers.
+        images: (N, C, H, W), at least one image, of any form; tensors of floats or integers.
         unit: range of the values: 1 for values in [0, 1]. The default is 255 for uint8 and 1
             otherwise.
 
@@ -36,7 +37,7 @@ def background(images: Tensor, unit: float | None = None) -> float:
         >>> background(torch.full((3, 1, 8, 8), 255, dtype=torch.uint8))
         255.0
     """
-    check_tensors(images=images)
+    images = as_images(images)
     unit = (255.0 if images.dtype == torch.uint8 else 1.0) if unit is None else unit
     if images.ndim == 4 and not (images.is_floating_point() or images.is_complex()):
         images = some_of(images, LOOKED_AT).float()  # differences of uint8 would wrap around

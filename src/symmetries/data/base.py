@@ -119,11 +119,11 @@ def check_unit_range(images: Tensor, name: str, slack: float = 0.0) -> None:
     raise invalid(name, "values in [0, 1]", f"values in [{low:g}, {high:g}]", remedy)
 
 
-def check_set(data: object, name: str = "data") -> None:
-    """Raise an error unless ``data`` is an :class:`ImageSet`."""
-    if not isinstance(data, ImageSet):
-        remedy = "load it: symmetries.data.load, or from_array"
-        raise wrong_type(name, "an ImageSet", data, remedy)
+def image_set(data: "Images") -> ImageSet:
+    """Images of any form as a set, as in :func:`symmetries.data.as_image_set`."""
+    from symmetries.data.convert import as_image_set
+
+    return as_image_set(data)
 
 
 def _check_labels(labels: Tensor, count: int, class_names: tuple[str, ...] | None) -> None:

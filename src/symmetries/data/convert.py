@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from symmetries._validation.checks import invalid, wrong_type
-from symmetries._validation.loading import gather_batches
+from symmetries._validation.loading import gather_batches, label_tensor
 from symmetries.data.arrays import from_array
 from symmetries.data.base import ImageSet, as_array
 from symmetries.data.datasets import from_dataset
@@ -61,19 +61,38 @@ def as_images(data: Images, name: str = "images") -> Tensor:
         >>> as_images(np.zeros((2, 1, 8, 8))).dtype
         torch.float32
     """
-    if isinstance(data, Tensor):
-        return data
+    return images_and_labels(data, name)[0]
+
+
+def images_and_labels(data: Images, name: str = "images") -> tuple[Tensor, Tensor | None]:
+    """Images (N, C, H, W) and labels of any form as tensors; None where there are no labels.
+
+    Args:
+        data: as in :func:`as_images`; labels may also be values (N, K).
+        name: of the argument, for errors.
+
+    Example:
+        >>> images_and_labels((np.zeros((2, 1, 8, 8)), [1, 0]))[1]
+        tensor([1, 0])
+    """
     if isinstance(data, ImageSet):
-        return data.images
+        return data.images, data.labels
     if isinstance(data, DataLoader):
         data = gather_batches(data)
     elif isinstance(data, Dataset):
-        return from_dataset(data).images
+        found = from_dataset(data)
+        return found.images, found.labels
+    labels: Any = None
     if isinstance(data, tuple | list) and len(data) == 2 and np.ndim(data[0]) > 2:
-        return as_images(data[0], name)
+        data, labels = data
+    if labels is not None and not isinstance(labels, Tensor):
+        labels = label_tensor(as_array(labels, "labels"), "labels")
+        labels = labels.float() if labels.is_floating_point() else labels
+    if isinstance(data, Tensor):
+        return data, labels
     if not isinstance(data, np.ndarray):
         raise wrong_type(name, FORMS, data, "try torch.as_tensor")
     if data.dtype.kind != "f":
         remedy = f"use {name}.astype('float32') / 255 if they are bytes"
         raise invalid(name, "floats", data.dtype, remedy)
-    return torch.as_tensor(np.ascontiguousarray(data, np.float32))
+    return torch.as_tensor(np.ascontiguousarray(data, np.float32)), labels

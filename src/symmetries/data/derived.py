@@ -7,6 +7,7 @@ the same on every machine. Train and test use different random streams.
 
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -21,8 +22,11 @@ from symmetries._validation.checks import (
     invalid,
 )
 from symmetries.actions.images import ImageAction
-from symmetries.data.base import ImageSet, check_set
+from symmetries.data.base import ImageSet, image_set
 from symmetries.groups.affine import Affine2
+
+if TYPE_CHECKING:
+    from symmetries.data.convert import Images
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -107,7 +111,7 @@ def _draws(kind: str, split: str, seed: int) -> Draws:
     return Draws(seed, f"{kind}/{split}")
 
 
-def rotated(data: ImageSet, degrees: float, split: str = "train", seed: int = 0) -> ImageSet:
+def rotated(data: "Images", degrees: float, split: str = "train", seed: int = 0) -> ImageSet:
     """Rotate every image by its own fixed angle, uniform in [-degrees, degrees].
 
     Ouderaa & Wilk 2022 use 180 degrees for the fully and 90 for the partially rotated set;
@@ -120,7 +124,7 @@ def rotated(data: ImageSet, degrees: float, split: str = "train", seed: int = 0)
         split: "train" or "test"; selects the random stream of the angles.
         seed: fixes the angles.
     """
-    check_set(data)
+    data = image_set(data)
     check_number(degrees, "degrees")
     if not 0 <= degrees <= 180:
         raise invalid("degrees", "0 to 180", degrees, "angles of both signs are drawn")
@@ -130,7 +134,7 @@ def rotated(data: ImageSet, degrees: float, split: str = "train", seed: int = 0)
 
 
 def translated(
-    data: ImageSet, pixels: float | None = None, split: str = "train", seed: int = 0
+    data: "Images", pixels: float | None = None, split: str = "train", seed: int = 0
 ) -> ImageSet:
     """Shift every image by its own fixed shift, uniform in [-pixels, pixels] along x and y.
 
@@ -140,7 +144,7 @@ def translated(
         split: "train" or "test".
         seed: fixes the shifts.
     """
-    check_set(data)
+    data = image_set(data)
     side = max(data.images.shape[-2:])
     most = min(8.0, side * 2 / 7) if pixels is None else pixels
     check_number(most, "pixels", 0, side)
@@ -149,7 +153,7 @@ def translated(
     return _moved(data, Affine2("translation"), eta, "translated")
 
 
-def scaled(data: ImageSet, factor: float = 2.0, split: str = "train", seed: int = 0) -> ImageSet:
+def scaled(data: "Images", factor: float = 2.0, split: str = "train", seed: int = 0) -> ImageSet:
     """Scale every image by its own fixed factor exp(s), s uniform in [-log factor, log factor].
 
     Args:
@@ -158,7 +162,7 @@ def scaled(data: ImageSet, factor: float = 2.0, split: str = "train", seed: int 
         split: "train" or "test".
         seed: fixes the factors.
     """
-    check_set(data)
+    data = image_set(data)
     check_number(factor, "factor", least=1)
     if not 1 <= factor < math.inf:
         raise invalid("factor", "a number from 1", factor, "images also shrink by this factor")
@@ -175,11 +179,10 @@ def hue_colours(hue: Floats, saturation: Floats) -> Floats:
     """
     sixths = np.mod(6 * (hue[:, None] - np.array([0, 1 / 3, 2 / 3])), 6)
     pure = np.clip(np.abs(sixths - 3) - 1, 0, 1)
-    colours: Floats = 1 - saturation[:, None] * (1 - pure)
-    return colours
+    return 1 - saturation[:, None] * (1 - pure)
 
 
-def coloured(data: ImageSet, split: str = "train", seed: int = 0) -> ImageSet:
+def coloured(data: "Images", split: str = "train", seed: int = 0) -> ImageSet:
     """Colour grey images red, then change each one's hue and saturation by a fixed amount.
 
     As in Allingham et al. 2024, the hue is rotated by an angle uniform in [0, 0.6 pi], and the
@@ -190,7 +193,7 @@ def coloured(data: ImageSet, split: str = "train", seed: int = 0) -> ImageSet:
         split: "train" or "test".
         seed: fixes the colours.
     """
-    check_set(data)
+    data = image_set(data)
     if data.images.shape[1] != 1:
         got = f"{data.images.shape[1]} channels"
         raise invalid("data", "grey images, one channel", got, "colours are added to grey sets")
@@ -202,7 +205,7 @@ def coloured(data: ImageSet, split: str = "train", seed: int = 0) -> ImageSet:
 
 
 def upside_down_sixes(
-    data: ImageSet, split: str = "train", seed: int = 0, pairs: bool = False
+    data: "Images", split: str = "train", seed: int = 0, pairs: bool = False
 ) -> ImageSet:
     """Build MNIST6-180: the sixes, half of them rotated by exactly 180 degrees; label 1 if rotated.
 
@@ -212,7 +215,7 @@ def upside_down_sixes(
         seed: fixes which half is rotated.
         pairs: if True, return every six with its rotated copy instead (a baseline).
     """
-    check_set(data)
+    data = image_set(data)
     check_flag(pairs, "pairs")
     if data.labels is None or not bool((data.labels == 6).any()):
         raise invalid("data", "digits with labels, sixes among them", data.name, "use MNIST")
@@ -232,7 +235,7 @@ def upside_down_sixes(
 POINTER = 7  # a digit that looks like no turned copy of itself
 
 
-def pose_sectors(data: ImageSet, sectors: int, copies: int = 1) -> ImageSet:
+def pose_sectors(data: "Images", sectors: int, copies: int = 1) -> ImageSet:
     """Sevens, each turned by any angle; the label is which of n equal sectors it points to.
 
     A classifier may be averaged over at most half a sector or so, 180 / n degrees, before it
@@ -248,7 +251,7 @@ def pose_sectors(data: ImageSet, sectors: int, copies: int = 1) -> ImageSet:
         >>> pose_sectors(digits("train"), 3).labels.unique().tolist()
         [0, 1, 2]
     """
-    check_set(data)
+    data = image_set(data)
     check_whole(sectors, "sectors")
     check_whole(copies, "copies")
     upright = data.images[_labels(data) == POINTER].repeat(copies, 1, 1, 1)
@@ -260,9 +263,9 @@ def pose_sectors(data: ImageSet, sectors: int, copies: int = 1) -> ImageSet:
     return ImageSet(turned, labels, f"{data.name}-{sectors}-sectors", names)
 
 
-def six_or_nine(data: ImageSet) -> ImageSet:
+def six_or_nine(data: "Images") -> ImageSet:
     """Upright sixes and nines, which half a turn exchanges; the label is which."""
-    check_set(data)
+    data = image_set(data)
     labels = _labels(data)
     kept = (labels == 6) | (labels == 9)
     return ImageSet(data.images[kept], (labels[kept] == 9).long(), f"{data.name}-6-9", ("6", "9"))

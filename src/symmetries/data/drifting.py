@@ -5,6 +5,7 @@ weight-tying", section 4.
 """
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -13,10 +14,13 @@ from torch.nn.functional import pad
 
 from symmetries._validation.checks import check_choice, check_number, invalid
 from symmetries.actions.images import ImageAction
-from symmetries.data.base import ImageSet, check_set
+from symmetries.data.base import ImageSet, image_set
 from symmetries.data.derived import Draws
 from symmetries.data.idx import idx_set
 from symmetries.groups.finite import Cyclic, CyclicShift, FiniteGroup
+
+if TYPE_CHECKING:
+    from symmetries.data.convert import Images
 
 GROUPS: dict[str, FiniteGroup] = {"r4": Cyclic(4), "t3": CyclicShift("x", 3)}
 COUNTS = {"train": 10_000, "test": 50_000, "validation": 2_000}
@@ -126,7 +130,7 @@ def pair_by_label(first: Tensor, second: Tensor) -> Tensor:
     return places
 
 
-def drift(first: ImageSet, second: ImageSet, beta: float) -> ImageSet:
+def drift(first: "Images", second: "Images", beta: float) -> ImageSet:
     """Mix two sets: D(beta) = (1 - beta) D1 + beta D2, with images paired by label.
 
     All images of D1 are used in order, so D(0) is D1. Images of D1 share a partner if their label
@@ -137,8 +141,7 @@ def drift(first: ImageSet, second: ImageSet, beta: float) -> ImageSet:
         second: D2, with labels and images of the same shape.
         beta: degree of drift, 0 to 1.
     """
-    check_set(first, "first")
-    check_set(second, "second")
+    first, second = image_set(first), image_set(second)
     check_number(beta, "beta", 0, 1)
     if not 0 <= beta <= 1:
         raise invalid("beta", "a number from 0 to 1", beta, "0 gives the first set, 1 the second")

@@ -65,8 +65,7 @@ class GaussianMixture(nn.Module):
         level = weight.log() - scale - 0.5 * mean.shape[1] * math.log(2 * math.pi)
         away = (z.double() - mean[:, None]).mT  # (K, dim, N)
         inner = torch.linalg.solve_triangular(factor, away, upper=False)
-        out: Tensor = (level[:, None] - 0.5 * inner.square().sum(1)).T
-        return out
+        return (level[:, None] - 0.5 * inner.square().sum(1)).T
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """Draw points (n, dim)."""

@@ -307,8 +307,7 @@ class InvariantClassifier(ClassifierMixin, _InvariantEstimator):  # type: ignore
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The most probable label (N,) of each image."""
         best = self.predict_proba(X).argmax(1)
-        labels: NDArray[Any] = self.classes_[best]
-        return labels
+        return self.classes_[best]
 
 
 class InvariantRegressor(RegressorMixin, _InvariantEstimator):  # type: ignore[misc]

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from symmetries._validation.checks import check_module, invalid
 from symmetries.auditing.run import spread_mask
-from symmetries.groups import SE2, Affine2, MatrixGroup
 from symmetries.groups.base import Group
 from symmetries.learners.invariant_network import InvariantNetwork, InvariantNetworkConfig
 from symmetries.learners.invariant_weights import width_interval
@@ -125,7 +124,7 @@ class AveragedOutputs(nn.Module):
             0,
         )
         grid = None
-        if plain and isinstance(act.group, Affine2 | SE2 | MatrixGroup):
+        if plain and act.group.planar:
             theta = affine_inverse(act.group.exp(eta))[..., :2, :]
             grid = sampling_grid(theta, height, width).flatten(0, 1)[None]
         self.register_buffer("grid", grid)

@@ -19,11 +19,12 @@ from symmetries.estimators.images import ImageEstimator
 from symmetries.groups import Cyclic, Dihedral
 from symmetries.groups.base import Group
 from symmetries.groups.names import as_group
-from symmetries.learners.relaxed import fit
+from symmetries.learners.relaxed import fit_relaxed
 from symmetries.nn.plane_conv import MODES
 from symmetries.nn.relaxation import relaxation
 from symmetries.nn.relaxed_networks import RelaxedCNN, Symmetry
 from symmetries.training import TrainConfig
+from symmetries.training.step import seeded
 
 EXAMPLES = 64  # on which the equivariance errors are measured
 
@@ -57,8 +58,7 @@ class PaddedLogits(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Logits (N, K)."""
         scaled = (images - self.fill if self.fill else images) / self.scale
-        logits: Tensor = self.model(F.pad(scaled, self.margin))
-        return logits
+        return self.model(F.pad(scaled, self.margin))
 
 
 class RelaxedClassifier(ClassifierMixin, ImageEstimator):  # type: ignore[misc]
@@ -164,7 +164,9 @@ class RelaxedClassifier(ClassifierMixin, ImageEstimator):  # type: ignore[misc]
         config = TrainConfig(self.steps, min(self.batch_size, len(images)), self.lr, seed)
         named = {"given_seed": given_seed(self.random_state), "device": self.device}
         config = config.replace(**{**named, "progress": False, **options})
-        history = fit(model.model, inputs, targets, config, penalty=self.penalty, relaxation_lr=4.0)
+        history = fit_relaxed(
+            model.model, inputs, targets, config, penalty=self.penalty, relaxation_lr=4.0
+        )
         self.loss_ = float(history["loss"][-1])
         self.history_ = {"step": history.step, **history.metrics}
         if not math.isfinite(self.loss_):
@@ -188,8 +190,7 @@ class RelaxedClassifier(ClassifierMixin, ImageEstimator):  # type: ignore[misc]
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The most probable label (N,) of each image."""
         best = self._logits(X).argmax(1)
-        labels: NDArray[Any] = self.classes_[best]
-        return labels
+        return self.classes_[best]
 
     def module(self) -> nn.Module:
         """A copy as a module from images (N, C, H, W) to logits, in single precision.
@@ -224,8 +225,7 @@ class RelaxedClassifier(ClassifierMixin, ImageEstimator):  # type: ignore[misc]
         if self.mode == "soft" and relax is None:
             relax = {"translation": self.relax}
         symmetry = Symmetry(group, self.mode, relax)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with seeded(seed):
             sizes = {"width": self.width, "kernel_size": kernel}
             model = RelaxedCNN(channels, len(self.classes_), symmetry, **sizes)
         side = max(height, width, 2 * kernel)

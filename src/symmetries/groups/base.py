@@ -141,7 +141,7 @@ class Group(ABC, Generic[Element]):
         return 2 if self.planar else None
 
     def haar(self, *batch: int, generator: Generator = None, dtype: Dtype = None) -> Element | None:
-        """Elements drawn uniformly from a compact group; None where there is no such way."""
+        """Elements drawn from the Haar measure of a compact group; None for all others."""
         return None
 
     @property
@@ -211,8 +211,7 @@ class Group(ABC, Generic[Element]):
 
     def whole(self, parts: tuple[Any, ...]) -> Element:
         """The element that has these parts."""
-        element: Element = parts[0]
-        return element
+        return parts[0]
 
 
 def map_element(function: Callable[[Tensor], Tensor], element: Any) -> Any:  # noqa: ANN401

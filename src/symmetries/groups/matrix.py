@@ -116,15 +116,13 @@ class MatrixGroup(Group[Tensor]):
         check_eta(eta, self.dim)
         check_floats(eta, "eta", "...")
         algebra = torch.einsum("...k,kab->...ab", eta, self.generators.to(eta))
-        element: Tensor = torch.linalg.matrix_exp(algebra)
-        return element
+        return torch.linalg.matrix_exp(algebra)
 
     def log(self, element: Tensor) -> Tensor:
         """Return the parameters (..., k) of the principal logarithm; least squares in the span."""
         self._check(element)
         flat = matrix_log(element).flatten(-2)
-        eta: Tensor = flat @ self._inverse.to(flat)
-        return eta
+        return flat @ self._inverse.to(flat)
 
     def compose(self, *elements: Tensor) -> Tensor:
         """Return the matrix product; the rightmost element acts first."""
@@ -137,8 +135,7 @@ class MatrixGroup(Group[Tensor]):
     def inverse(self, element: Tensor) -> Tensor:
         """Return the inverse matrices."""
         self._check(element)
-        inverse: Tensor = torch.linalg.inv(element)
-        return inverse
+        return torch.linalg.inv(element)
 
     def identity(self, *batch: int, dtype: Dtype = None, device: Device = None) -> Tensor:
         """Return unit matrices of shape ``(*batch, n, n)``."""
@@ -278,8 +275,7 @@ def eigenvalues(matrix: Tensor) -> Tensor:
             changed = matrix + 1e-10 * matrix.abs().max() * drawn
         else:
             return found
-    last: Tensor = torch.linalg.eigvals(changed)
-    return last
+    return torch.linalg.eigvals(changed)
 
 
 PREFIX = "matrix:"

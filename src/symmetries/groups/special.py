@@ -161,5 +161,4 @@ def matrix_from_rows(x_row: Sequence[Tensor], y_row: Sequence[Tensor]) -> Tensor
 def distance_of_matrices(element: Tensor) -> Tensor:
     """|T - I|^2 / 8 (...) of matrices T (..., n, n)."""
     one = torch.eye(element.shape[-1], dtype=element.dtype, device=element.device)
-    distance: Tensor = (element - one).square().sum((-2, -1)) / 8
-    return distance
+    return (element - one).square().sum((-2, -1)) / 8

@@ -15,18 +15,18 @@ from symmetries._validation.checks import (
     check_classes,
     check_whole,
     invalid,
-    wrong_type,
 )
 from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
 from symmetries.actions.resolve import as_image_action
 from symmetries.data.base import ImageSet, images_to_learn
+from symmetries.data.convert import Images, images_and_labels
 from symmetries.groups.base import Group
 from symmetries.groups.names import group_name, parse_group
 from symmetries.training import History, load_learner, save_model
 
 __all__ = ["GenerativeSummary", "LabelledLearner", "Learner", "Summary"]
-Labelled = ImageSet | tuple[Tensor, Tensor]
+Labelled = Images  # with labels
 # Fields of TrainConfig that belong to a run and not to a learner's configuration.
 RUN_FIELDS = frozenset(
     {"out", "resume", "device", "progress", "precision", "devices", "nodes", "graph", "workers"}
@@ -97,13 +97,8 @@ def run_options(run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def labelled_images(data: Labelled, shape: tuple[int, int, int]) -> tuple[Tensor, Tensor]:
-    """Return images (N, C, H, W) and labels (N,) of a set or a pair, checked."""
-    if isinstance(data, ImageSet):
-        images, labels = data.images, data.labels
-    elif isinstance(data, tuple | list) and len(data) == 2:
-        images, labels = data
-    else:
-        raise wrong_type("data", "an ImageSet, or images and labels", data, "try (images, labels)")
+    """Return images (N, C, H, W) and labels (N,), or values (N, K), of any form, checked."""
+    images, labels = images_and_labels(data, "data")
     images = images_to_learn(images, shape)
     if labels is None:
         raise invalid("data", "labelled images", "no labels", "give (images, labels)")
@@ -112,8 +107,21 @@ def labelled_images(data: Labelled, shape: tuple[int, int, int]) -> tuple[Tensor
     return images, labels
 
 
-class LabelledLearner(nn.Module):
-    """Base class of learners of labelled images: what they are made of, reports and files.
+class LearnerModule(nn.Module):
+    """Base class of learners that are modules: their device and their page."""
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the parameters."""
+        return next(self.parameters()).device
+
+    def report(self, path: Path | str, data: Images | None = None) -> Path:
+        """Write one HTML page: the summary on data, if given, the training and the settings."""
+        return write_report(self, path, data)
+
+
+class LabelledLearner(LearnerModule):
+    """Base class of learners of labelled images: what they are made of, and their files.
 
     Args:
         action: how the transformations move images: an action, a group or its name.
@@ -141,15 +149,6 @@ class LabelledLearner(nn.Module):
         self.group = self.act.group
         self.shape, self.outputs, self.seed = shape, outputs, seed
         self.history: History | None = None
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the parameters."""
-        return next(self.parameters()).device
-
-    def report(self, path: Path | str, data: Labelled | None = None) -> Path:
-        """Write one HTML page: the summary on data, if given, the training and the settings."""
-        return write_report(self, path, data)
 
     def save(self, folder: Path | str) -> Path:
         """Write the model: weights and what is needed to build it again."""
@@ -226,8 +225,7 @@ def write_report(
 
 def _plain(summary: Any) -> dict[str, Any]:  # noqa: ANN401 - a Summary or a result of pydantic
     found = summary.to_dict() if hasattr(summary, "to_dict") else summary.model_dump(mode="json")
-    plain: dict[str, Any] = found
-    return plain
+    return found
 
 
 @torch.no_grad()

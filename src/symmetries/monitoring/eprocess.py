@@ -1,4 +1,4 @@
-"""Tests that may be looked at after every picture: conformal e-processes with unknown start."""
+"""Anytime-valid tests: conformal e-processes for a change that starts at an unknown time."""
 
 import math
 from typing import Any
@@ -116,7 +116,7 @@ class ExchangeabilityTest:
 
     @property
     def since(self) -> int:
-        """Items of the stream before the change, as far as the best bet tells."""
+        """Estimated number of items of the stream before the change."""
         k, j = np.unravel_index(int(self.run.argmax()), self.run.shape)
         return int(self.start[k, j])
 

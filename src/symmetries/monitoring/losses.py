@@ -1,4 +1,4 @@
-"""What a change costs a model: its score on held-out pictures under each change, beforehand."""
+"""Expected loss of a model's score under each change, measured on held-out pictures."""
 
 import math
 from collections.abc import Callable

@@ -47,7 +47,7 @@ class Change:
 
 
 def grid_of(move: Move, size: int) -> Tensor:
-    """Shares (G,) of the largest amount, at which what a change does is measured."""
+    """Grid (G,) of amounts, as shares of the largest, at which responses are measured."""
     return torch.linspace(move.least, 1, size)
 
 
@@ -105,8 +105,7 @@ class Responses:
         error = (self.covariance + more.diag()) * (1 / count + 1 / self.held_out)
         systematic = ODD * (variance + more).sqrt() + 1e-6
         systematic[:moves] = torch.tensor([systematic_error(m, self.side) for m in self.moves])
-        white: Tensor = torch.linalg.inv(torch.linalg.cholesky(error + systematic.square().diag()))
-        return white
+        return torch.linalg.inv(torch.linalg.cholesky(error + systematic.square().diag()))
 
     def name(self, features: Tensor) -> Change:
         """The change that explains the mean of features (n, F) best, and its size.
@@ -147,7 +146,7 @@ class Responses:
         return Change(self.moves[best[1][0]].kind, parts, explained)
 
     def _profiles(self, own: list[int], curves: Tensor, seen: Tensor) -> list[Tensor]:
-        """Least distances from what is seen (F,), by amount of each move of one kind of change.
+        """Least distances from the observed mean (F,), by amount of each move of one kind.
 
         Args:
             own: numbers of its moves, one or two.
@@ -180,7 +179,7 @@ class Responses:
 
 
 def _distance(odd: Tensor, even: Tensor, seen: Tensor) -> Tensor:
-    """Squared distances (...) of what is seen (K,) from odd + c even (..., K), with c in [0, 1]."""
+    """Squared distances (...) of an observed mean (K,) from odd + c even (..., K), c in [0, 1]."""
     rest = seen - odd
     factor = (rest * even).sum(-1) / even.square().sum(-1).clamp(min=1e-12)
     return (rest - factor.clamp(0, 1)[..., None] * even).square().sum(-1)

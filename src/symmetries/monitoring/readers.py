@@ -1,4 +1,4 @@
-"""A network that reads changes off pictures, learned from a reference changed on purpose."""
+"""A network that estimates changes of pictures, trained on randomly changed references."""
 
 import math
 
@@ -44,8 +44,7 @@ class ChangeReader(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Shares (N, K)."""
         small = nn.functional.interpolate(x, self.size, mode="area")
-        found: Tensor = self.layers(torch.cat([small.flatten(1), _whole(x)], 1))
-        return found
+        return self.layers(torch.cat([small.flatten(1), _whole(x)], 1))
 
     def features(self, x: Tensor) -> Tensor:
         """Shares and what a change must explain besides them: (N, K + F).

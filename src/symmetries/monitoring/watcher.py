@@ -19,6 +19,7 @@ from symmetries.monitoring.moves import moves_of
 from symmetries.monitoring.naming import WAYS, Change, Responses
 from symmetries.monitoring.readers import ChangeReader
 from symmetries.training.checkpoint import load_state, rebuilding, write_state
+from symmetries.training.step import seeded
 
 BINS = 64
 RESPONSES = 400  # held-out pictures on which responses are measured
@@ -121,8 +122,7 @@ class Watcher:
         taught, held_out = (reference[part].float() for part in order.tensor_split(2))
         value = background(taught) if fill is None else fill
         channels, height, width = reference.shape[1:]
-        with torch.random.fork_rng([]):
-            torch.manual_seed(seed)
+        with seeded(seed):
             reader = ChangeReader((channels, height, width), moves_of(channels), value)
         reader.learn(taught, generator)
         responses = Responses.measure(reader.eval(), held_out[:RESPONSES])

@@ -1,8 +1,7 @@
 """Convolutional encoders and decoders of variational autoencoders."""
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import cast
@@ -23,6 +22,7 @@ from symmetries._validation.checks import (
 )
 from symmetries._validation.placement import check_like, check_together
 from symmetries.ops.gelu_norm import gelu_norm, has_fused_form
+from symmetries.ops.rounded import rounded_products
 
 
 @dataclass(frozen=True)
@@ -148,12 +148,11 @@ class ConvEncoder(nn.Module):
         remedy = "a network reads the size it was made for"
         check_image_shape(images, self.shape, remedy=remedy)
         check_like(images, self.hidden.weight, "images")
-        with _half(images, self.half_precision):
+        with rounded_products(images, self.half_precision):
             x = images.to(memory_format=torch.channels_last)
             x = convolve(self.convolutions, x)
         x = self.norm(F.gelu(self.hidden(x.flatten(1).to(images.dtype))))
-        out: Tensor = self.head(x)
-        return out
+        return self.head(x)
 
 
 class ConvDecoder(nn.Module):
@@ -223,7 +222,7 @@ class ConvDecoder(nn.Module):
             raise invalid("z", expected, f"shape {tuple(z.shape)}", "flatten leading axes first")
         check_like(z, cast(nn.Linear, self.dense[0]).weight, "z")
         start = self.dense(z).unflatten(1, self.start)
-        with _half(z, self.half_precision):
+        with rounded_products(z, self.half_precision):
             out = convolve(self.convolutions, start.to(memory_format=torch.channels_last))
         return out.to(z.dtype).contiguous()
 
@@ -262,13 +261,3 @@ def zero_linear(inputs: int, outputs: int) -> nn.Linear:
     nn.init.zeros_(layer.weight)
     nn.init.zeros_(layer.bias)
     return layer
-
-
-@contextmanager
-def _half(x: Tensor, wanted: bool) -> Iterator[None]:
-    if not (wanted and x.is_cuda):
-        yield
-        return
-    # Without the cache of rounded weights, because a CUDA graph would keep those of its first step.
-    with torch.autocast("cuda", torch.bfloat16, cache_enabled=False):
-        yield

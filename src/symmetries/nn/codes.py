@@ -70,8 +70,7 @@ def density_of(model: Coded, codes: str) -> GaussianPrior | GaussianMixture:
     """Return the distribution of new codes: the "prior", or the density "fitted" to codes."""
     check_choice(codes, CODES, "codes")
     if codes == "prior":
-        prior: GaussianPrior = model.prior
-        return prior
+        return model.prior
     if model.codes is None:
         raise invalid("codes", "a model with a fitted density", "none", "call fit_codes first")
     return model.codes

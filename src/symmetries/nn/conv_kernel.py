@@ -147,7 +147,7 @@ class ConvKernel(nn.Module):
         return kernel
 
     def generate(self, size: tuple[int, int]) -> Sampled:
-        """Sample the kernel, in full precision whatever autocast says."""
+        """Sample the kernel in full precision, regardless of autocast."""
         check_pair(size, "size")
         turned = self.training and self._buffers["turn"] is not None
         if turned or torch.compiler.is_compiling():

@@ -1,7 +1,6 @@
 """Feature extractors for images: a fully connected and a small convolutional network."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -17,6 +16,7 @@ from symmetries._validation.checks import (
 )
 from symmetries._validation.placement import check_like
 from symmetries.nn.perceptron import MLP
+from symmetries.ops.rounded import products_may_round, rounded_products
 
 Network = Literal["mlp", "cnn"]
 NETWORKS = ("mlp", "cnn")
@@ -89,35 +89,16 @@ class ImageFeatures(nn.Module):
         remedy = "a network reads the size it was made for"
         check_image_shape(images, self.shape, remedy=remedy)
         check_like(images, self.mean, "images")
-        rounded = is_rounded(images)
+        rounded = products_may_round(images)
         x = self._standardised(images, torch.bfloat16 if rounded else images.dtype)
         return self.hidden(x, rounded)
 
     def hidden(self, x: Tensor, rounded: bool) -> Tensor:
         """Return features of standardised images, with products in bfloat16 or not."""
-        with _products(rounded):
+        with rounded_products(x, rounded):
             features: Tensor = self.mlp(self.convolutions(x).flatten(1))
         return features
 
     def _standardised(self, images: Tensor, dtype: torch.dtype) -> Tensor:
         factor = 1 / self.scale
         return torch.addcmul(-self.mean * factor, images, factor).to(dtype)
-
-
-def is_rounded(images: Tensor) -> bool:
-    """Return whether products are in bfloat16: on CUDA with torch's matmul precision "medium"."""
-    return images.is_cuda and torch.get_float32_matmul_precision() == "medium"
-
-
-@contextmanager
-def _products(rounded: bool) -> Iterator[None]:
-    """Compute products in bfloat16, on CUDA with torch's "float32_matmul_precision" at "medium".
-
-    The setting allows this; torch itself uses TF32 for it, at half the speed.
-    """
-    if not rounded:
-        yield
-        return
-    # Without the cache of rounded weights, because a CUDA graph would keep those of its first step.
-    with torch.autocast("cuda", torch.bfloat16, cache_enabled=False):
-        yield

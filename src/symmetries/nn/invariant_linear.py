@@ -145,8 +145,7 @@ class InvariantLinear(nn.Module):
         moved = resample_rows(tables, theta, height, width, channels, transpose=transpose)
         moved = moved.reshape(runs, -1, samples * batch)
         out = _product(moved.transpose(1, 2), filters.flatten(2).transpose(1, 2))
-        responses: Tensor = out.unflatten(1, (samples, batch))
-        return responses
+        return out.unflatten(1, (samples, batch))
 
     def _on_weights(self, filters: Tensor, pixels: Tensor, theta: Tensor) -> Tensor:
         """Return the same responses from transformed filters."""
@@ -155,8 +154,7 @@ class InvariantLinear(nn.Module):
         channels, height, width = self.shape
         moved = resample_rows(tables, theta, height, width, channels, transpose=False)
         out = _product(pixels.flatten(2), moved.reshape(runs, -1, samples * units))
-        responses: Tensor = out.unflatten(2, (samples, units)).transpose(1, 2)
-        return responses
+        return out.unflatten(2, (samples, units)).transpose(1, 2)
 
     def chosen_side(self, batch: int) -> str:
         """Return what is transformed for a batch of this size: "inputs" or "weights"."""

@@ -123,8 +123,7 @@ class InvariantModel(nn.Module):
         if isinstance(self.body, OrbitAverage):
             pictures = images[0] if images.ndim == 5 else images
             return self.body.average(pictures, element[0])[None]
-        features: Tensor = self.body(images, element)
-        return features
+        return self.body(images, element)
 
 
 def shallow_model(

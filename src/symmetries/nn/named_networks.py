@@ -51,8 +51,7 @@ class ThreeColours(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the outputs for images (N, 1, H, W)."""
-        outputs: Tensor = self.module(x.expand(-1, 3, -1, -1))
-        return outputs
+        return self.module(x.expand(-1, 3, -1, -1))
 
 
 def named_network(name: str, shape: tuple[int, int, int], outputs: int, seed: int = 0) -> nn.Module:

@@ -218,8 +218,7 @@ def inverse_factor(precision: Tensor) -> Tensor:
         factor, failed = torch.linalg.cholesky_ex(precision)
         factor = torch.where(failed[..., None, None] == 0, factor, torch.nan)
         eye = torch.eye(dim, dtype=factor.dtype, device=factor.device).expand_as(factor)
-        solved: Tensor = torch.linalg.solve_triangular(factor, eye, upper=False)
-        return solved
+        return torch.linalg.solve_triangular(factor, eye, upper=False)
     return _factor_by_halves(precision)
 
 

@@ -204,8 +204,7 @@ class RelaxedResNet(nn.Module):
         check_like(images, self.head.weight, "images")
         x = self.norm(self.lift(images))
         x = self.blocks((F.max_pool2d(x, 2) if self.pool_first else x).relu())
-        logits: Tensor = self.head(self.pool(self.last(x)))
-        return logits
+        return self.head(self.pool(self.last(x)))
 
 
 class RelaxedCNN(nn.Module):
@@ -258,5 +257,4 @@ class RelaxedCNN(nn.Module):
         """Return logits (N, classes) of images (N, C, H, W)."""
         check_images(images)
         check_like(images, self.head.weight, "images")
-        logits: Tensor = self.head(self.features(images))
-        return logits
+        return self.head(self.features(images))

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim import Adam, AdamW
+from torch.optim import Adam, AdamW, Optimizer
 
 from symmetries.ops._dispatch import enabled, record
 from symmetries.ops.cuda.compiler import has_compiler
@@ -29,6 +29,11 @@ def is_fused(parameters: Sequence[Tensor]) -> bool:
     """Return whether the kernels can take these parameters: float32, contiguous, on CUDA."""
     dense = all(p.is_cuda and p.dtype == torch.float32 and p.is_contiguous() for p in parameters)
     return record("adam", enabled("adam") and dense and has_compiler())
+
+
+def clipped_parameters(optimizer: Optimizer) -> list[Tensor]:
+    """Return the parameters whose gradients are clipped together."""
+    return [p for group in optimizer.param_groups if group["clip"] for p in group["params"]]
 
 
 class _FusedSteps(Adam):
@@ -55,14 +60,14 @@ class _FusedSteps(Adam):
     def _clip_and_move(self) -> None:
         if getattr(self, "found_inf", None) is not None:
             if self.largest is not None:
-                torch.nn.utils.clip_grad_norm_(self._clipped(), self.largest)
+                torch.nn.utils.clip_grad_norm_(clipped_parameters(self), self.largest)
             super().step()
             return
         from symmetries.ops.cuda.adam_cuda import move, sum_squares
 
         sums = None
         if self.largest is not None:
-            grads = [p.grad.contiguous() for p in self._clipped() if p.grad is not None]
+            grads = [p.grad.contiguous() for p in clipped_parameters(self) if p.grad is not None]
             sums = sum_squares(grads) if grads else None
             if sums is not None and len(sums) > _MANY:
                 sums = sums.sum(0, keepdim=True)
@@ -87,9 +92,6 @@ class _FusedSteps(Adam):
                 betas=group["betas"],
                 decoupled=self.decoupled,
             )
-
-    def _clipped(self) -> list[Tensor]:
-        return [p for group in self.param_groups if group["clip"] for p in group["params"]]
 
 
 class FusedAdam(_FusedSteps):

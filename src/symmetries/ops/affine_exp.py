@@ -87,8 +87,7 @@ def affine_exp(eta: Tensor) -> Tensor:
     if usable("affine_exp", eta):
         return family_exp(eta, _SIX)
     if foldable("affine_exp", eta):
-        several: Tensor = fold(affine_exp, eta)
-        return several
+        return fold(affine_exp, eta)
     if few(eta):
         return exp_by_squaring(eta, _SIX)
     return _exp_plain(eta)
@@ -117,8 +116,7 @@ def family_exp(eta: Tensor, columns: Sequence[int]) -> Tensor:
     def plain(eta: Tensor) -> Tensor:
         return _exp_plain(six_columns(eta, columns))
 
-    fused: Tensor = KernelExp.apply(eta, plain, tuple(columns))  # type: ignore[no-untyped-call]
-    return fused
+    return KernelExp.apply(eta, plain, tuple(columns))  # type: ignore[no-untyped-call]
 
 
 def few(eta: Tensor) -> bool:

@@ -15,8 +15,7 @@ def affine_product(left: Tensor, right: Tensor) -> Tensor:
     if usable("affine_product", left, right):
         from symmetries.ops.triton.matrices import KernelProduct
 
-        product: Tensor = KernelProduct.apply(*torch.broadcast_tensors(left, right))  # type: ignore[no-untyped-call]
-        return product
+        return KernelProduct.apply(*torch.broadcast_tensors(left, right))  # type: ignore[no-untyped-call]
     if foldable("affine_product", left, right):
         product = fold(affine_product, *torch.broadcast_tensors(left, right))
         return product

@@ -32,8 +32,7 @@ def expected_log_softmax(mean: Tensor, variance: Tensor, noise: Tensor, targets:
     if usable("expected_log_softmax", mean, variance) and mean.shape[-1] <= MOST_CLASSES:
         from symmetries.ops.triton.expected_log_softmax import FusedLogSoftmax
 
-        fused: Tensor = FusedLogSoftmax.apply(mean, variance, noise, targets)  # type: ignore[no-untyped-call]
-        return fused
+        return FusedLogSoftmax.apply(mean, variance, noise, targets)  # type: ignore[no-untyped-call]
     # The root has no slope at 0, which a point estimate or an empty picture reaches.
     outputs = mean + (variance + torch.finfo(mean.dtype).tiny).sqrt() * noise[:, None]
     log_p = outputs.log_softmax(-1)

@@ -39,8 +39,7 @@ def full_moments(
         >>> mean.tolist(), variance.tolist()
         ([[[0.0, 0.0]]], [[[3.0, 3.0]]])
     """
-    parts: tuple[Tensor, Tensor, Tensor] = _FullMoments.apply(phi, mean, log_diagonal, lower)  # type: ignore[no-untyped-call]
-    return parts
+    return _FullMoments.apply(phi, mean, log_diagonal, lower)  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True)

@@ -52,8 +52,7 @@ def cholesky_kl(
 
         prior = off_diagonal if prior_variance is None else prior_variance  # not read if learned
         learned = prior_variance is None
-        fused: Tensor = FusedKL.apply(mean, log_diagonal, off_diagonal, prior, learned)  # type: ignore[no-untyped-call]
-        return fused
+        return FusedKL.apply(mean, log_diagonal, off_diagonal, prior, learned)  # type: ignore[no-untyped-call]
     energy = mean.square().sum((1, 2)) + (2 * log_diagonal).exp().sum((1, 2)) + off_diagonal
     log_det = 2 * log_diagonal.sum((1, 2))
     return gaussian_kl(energy, log_det, mean[0].numel(), prior_variance)

@@ -57,8 +57,7 @@ def gelu_norm(
         from symmetries.ops.triton.normalise import KernelGeluNorm
 
         arguments = (bias, norm.weight, norm.bias, norm.eps, _plain)
-        fused: Tensor = KernelGeluNorm.apply(z.contiguous(), *arguments)  # type: ignore[no-untyped-call]
-        return fused
+        return KernelGeluNorm.apply(z.contiguous(), *arguments)  # type: ignore[no-untyped-call]
     narrow = z.ndim == 2 and norm.weight.numel() <= _MAX_WIDTH
     if narrow and foldable("gelu_norm", z, dtypes=_DTYPES):
         z = z if bias is None else z + bias
@@ -68,8 +67,7 @@ def gelu_norm(
     z = z if bias is None else z + bias
     own = own and not is_followed(z, *norm.parameters())
     units = torch.ops.aten.gelu_(z) if own else F.gelu(z)
-    normalised: Tensor = norm(units)
-    return normalised
+    return norm(units)
 
 
 @lru_cache(maxsize=64)

@@ -25,8 +25,7 @@ def group_gelu(x: Tensor, norm: nn.GroupNorm) -> Tensor:
 
         rows = x.contiguous(memory_format=torch.channels_last)
         arguments = (norm.weight, norm.bias, norm.num_groups, norm.eps)
-        fused: Tensor = KernelGroupGelu.apply(rows, *arguments)  # type: ignore[no-untyped-call]
-        return fused
+        return KernelGroupGelu.apply(rows, *arguments)  # type: ignore[no-untyped-call]
     whole = x if norm.weight is None else x.to(norm.weight.dtype)
     units = F.group_norm(whole, norm.num_groups, norm.weight, norm.bias, norm.eps)
     return F.gelu(units).to(x.dtype)

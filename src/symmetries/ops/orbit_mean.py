@@ -37,8 +37,7 @@ def orbit_mean(
     if bias is not None and usable("orbit_mean", responses, bias) and responses.stride(-1) == 1:
         from symmetries.ops.triton.orbit_mean import FusedOrbitMean
 
-        fused: Tensor = FusedOrbitMean.apply(responses, bias, function, scale)  # type: ignore[no-untyped-call]
-        return fused
+        return FusedOrbitMean.apply(responses, bias, function, scale)  # type: ignore[no-untyped-call]
     moved = responses if bias is None else responses + bias[:, None, None]
     mean = torch.mean(moved.cos() if function == "cos" else moved.relu(), 1)
     return mean if scale == 1 else scale * mean

@@ -61,10 +61,9 @@ def rational_quadratic(
     if usable("spline", x, parameters):
         return _kernel_spline(x, parameters, half, inverse, bins, circular=False)
     if foldable("spline", x, parameters):
-        several: tuple[Tensor, Tensor] = fold(
+        return fold(
             lambda x, p: rational_quadratic(x, p, half, inverse=inverse), x, parameters, axes=(0, 1)
         )
-        return several
     return _straight(x, parameters, half, inverse)
 
 
@@ -98,10 +97,9 @@ def circular_spline(
     """
     bins = _bins(parameters, rest=1)
     if foldable("spline", x, parameters):
-        several: tuple[Tensor, Tensor] = fold(
+        return fold(
             lambda x, p: circular_spline(x, p, half, inverse=inverse), x, parameters, axes=(0, 1)
         )
-        return several
     shape, turn = parameters.split((3 * bins, 1))
     x = wrap(x - turn[0] if inverse else x, half)
     if usable("spline", x, shape):
@@ -130,8 +128,7 @@ def _kernel_spline(
 
     constants = (half, MIN_SHARE, MIN_SLOPE, UNIT_SLOPE, bins, circular)
     x, parameters = x.contiguous(), parameters.contiguous()
-    found: tuple[Tensor, Tensor] = KernelSpline.apply(x, parameters, constants, inverse, plain)  # type: ignore[no-untyped-call]
-    return found
+    return KernelSpline.apply(x, parameters, constants, inverse, plain)  # type: ignore[no-untyped-call]
 
 
 def wrap(x: Tensor, half: float) -> Tensor:

@@ -75,10 +75,9 @@ def resample_rows(
         from symmetries.ops.triton.resample_rows import FusedRows
 
         groups, maps = len(theta) * channels, theta.flatten(2)
-        out: Tensor = FusedRows.apply(  # type: ignore[no-untyped-call]
+        return FusedRows.apply(  # type: ignore[no-untyped-call]
             tables, maps, groups, (height, width), transpose
         )
-        return out
     taps = bilinear_taps(theta, height, width).repeat(channels)
     return (scatter if transpose else gather)(tables, taps)
 

@@ -1,5 +1,6 @@
 """Products in bfloat16 whose gradients to the weights come out in float32."""
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -45,6 +46,23 @@ def call_rounded(network: nn.Module, x: Tensor) -> Tensor:
         with torch.autocast(x.device.type, torch.bfloat16, enabled=x.is_cuda):
             found = network(x)
     return found
+
+
+def products_may_round(x: Tensor) -> bool:
+    """Whether products with x may be in bfloat16: on CUDA, if torch's settings allow it.
+
+    The setting "medium" of ``torch.set_float32_matmul_precision`` allows it; torch itself uses TF32
+    for that, at half the speed.
+    """
+    return x.is_cuda and torch.get_float32_matmul_precision() == "medium"
+
+
+def rounded_products(x: Tensor, wanted: bool) -> AbstractContextManager[Any]:
+    """Compute products in bfloat16 inside the block, if that is wanted and x is on CUDA."""
+    if not (wanted and x.is_cuda):
+        return nullcontext()
+    # Without the cache of rounded weights, because a CUDA graph would keep those of its first step.
+    return torch.autocast("cuda", torch.bfloat16, cache_enabled=False)
 
 
 class _RoundedTogether(torch.autograd.Function):

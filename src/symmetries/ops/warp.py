@@ -100,8 +100,7 @@ def _resample(
     if padding == "constant" and foldable("warp", images, theta):
         maps = theta.expand(len(images), *theta.shape[1:])
         rest = (interpolation, padding, fill)
-        folded: Tensor = fold(lambda x, t: _resample(x, t, *rest), images, maps, axes=(0, 0))
-        return folded
+        return fold(lambda x, t: _resample(x, t, *rest), images, maps, axes=(0, 0))
     shift = fill if padding == "constant" else 0.0
     if shift:
         images = images - shift
@@ -128,8 +127,7 @@ def _fused_warp(images: Tensor, theta: Tensor, interpolation: Interpolation) -> 
     made = plan(images, maps_of(theta.detach()), interpolation, oracle)
     if not record("warp", made is not None):
         return None
-    out: Tensor = CudaWarp.apply(images, theta, made, plain)  # type: ignore[no-untyped-call]
-    return out
+    return CudaWarp.apply(images, theta, made, plain)  # type: ignore[no-untyped-call]
 
 
 def _grid_warp(

@@ -39,7 +39,7 @@ ALSO_CHECKED = ("relative_error", "force_error", "agreement")  # beside the firs
 NEED_LABELS = ("accuracy", "accuracy_moved")
 # Largest relative change of the logits for which a model is called invariant.
 INVARIANT, NEARLY = 1e-6, 0.05
-ALWAYS = 0.99  # share of predictions that stay, from which on a change within resampling is none
+ALWAYS = 0.99  # share of equal predictions from which a change within resampling counts as none
 WITHIN = "within the error of resampling"
 SCALE_FREE = ("cosine", "relative_error", "matched", "edit_distance")
 Row = tuple[str, str, str, str]

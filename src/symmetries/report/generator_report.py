@@ -42,7 +42,7 @@ def dimension_text(result: GeneratorResult) -> str:
 
 
 def unseen_text(result: GeneratorResult) -> str:
-    """Return the largest share that points may have which no test reached (rule of three).
+    """Return the largest share of the data in which violations may go unnoticed (rule of three).
 
     With n independent points, a region that holds more than 3 / n of the distribution is reached
     with 95 %.

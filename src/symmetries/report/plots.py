@@ -17,6 +17,7 @@ from symmetries.results import (
     Result,
     SweepResult,
     SymmetryResult,
+    WatchResult,
     WrapResult,
 )
 
@@ -146,6 +147,16 @@ def _(result: WrapResult) -> Figure:
             axes.text(place + shift, 0.02, model, ha="center", va="bottom", size=7, rotation=90)
     axes.set_xticks(range(len(sets)), list(sets))
     axes.set_ylabel(result.score)
+    return figure
+
+
+@plot.register
+def _(result: WatchResult) -> Figure:
+    figure, (axes,) = _panels(1)
+    axes.plot(*zip(*(result.trace or ((0, result.evidence),)), strict=True), color=ACCENT)
+    axes.axhline(result.limit, linestyle="dotted", linewidth=0.8)
+    axes.set_xlabel("pictures of the stream")
+    axes.set_ylabel("log10 evidence")
     return figure
 
 

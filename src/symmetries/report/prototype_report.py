@@ -17,7 +17,7 @@ from symmetries.report.page import (
     Table,
 )
 from symmetries.report.words import advice, headline, sentence, width_text
-from symmetries.results import SymmetryResult, Transformation
+from symmetries.results import ClassSymmetries, SymmetryResult, Transformation
 from symmetries.results.pictures import Film, SymmetryPictures
 
 MOST_CLASSES = 12
@@ -157,11 +157,19 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def largest_classes(
+    result: SymmetryResult, most: int
+) -> tuple[list[tuple[str, ClassSymmetries]], str]:
+    """The classes with most images, in their own order, and a sentence if others are left out."""
+    ranked = sorted(result.classes, key=lambda name: -result.classes[name].images)[:most]
+    chosen = [(name, found) for name, found in result.classes.items() if name in ranked]
+    left_out = len(result.classes) - len(chosen)
+    return chosen, f" The {left_out} smallest classes are left out." if left_out else ""
+
+
 def _class_sections(result: SymmetryResult) -> list[Section]:
     """Build the section on densities by class, with a ridge for each."""
-    ranked = sorted(result.classes.items(), key=lambda item: -item[1].images)[:MOST_CLASSES]
-    names = {name for name, _ in ranked}
-    chosen = [(name, found) for name, found in result.classes.items() if name in names]
+    chosen, note = largest_classes(result, MOST_CLASSES)
     if len(chosen) < 2:
         return []
     drawings: list[Block] = []
@@ -180,8 +188,6 @@ def _class_sections(result: SymmetryResult) -> list[Section]:
             )
         name = title(part.name)
         drawings.append(Drawing(svg, alt=f"Density of {name} by class.", title=name))
-    left_out = len(result.classes) - len(chosen)
-    note = f" The {left_out} smallest classes are left out." if left_out else ""
     text = "The learned density in each class, and its 90 % width."
     return [Section("Class by class", text + note, blocks=drawings, columns=True)]
 

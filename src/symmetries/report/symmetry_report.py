@@ -16,7 +16,13 @@ from symmetries.report.page import (
     Section,
     Table,
 )
-from symmetries.report.prototype_report import capital, density_drawing, prototype_page, viewer
+from symmetries.report.prototype_report import (
+    capital,
+    density_drawing,
+    largest_classes,
+    prototype_page,
+    viewer,
+)
 from symmetries.report.words import (
     ends_text,
     headline,
@@ -151,9 +157,7 @@ def _cards(name: str, portraits: Sequence[Portrait], units: Mapping[str, str]) -
 
 def _class_sections(result: SymmetryResult) -> list[Section]:
     """Widths by class with their intervals, the largest classes only."""
-    ranked = sorted(result.classes.items(), key=lambda item: -item[1].images)[:MOST_CLASSES]
-    names = {name for name, _ in ranked}
-    chosen = [(name, found) for name, found in result.classes.items() if name in names]
+    chosen, note = largest_classes(result, MOST_CLASSES)
     if len(chosen) < 2:
         return []
     drawings: list[Block] = []
@@ -168,8 +172,6 @@ def _class_sections(result: SymmetryResult) -> list[Section]:
             svg = figures.to_svg(densities.intervals(rows, notes, level=part.width90, least=least))
         name = title(part.name)
         drawings.append(Drawing(svg, alt=f"Width of {name} by class.", title=name))
-    left_out = len(result.classes) - len(chosen)
-    note = f" The {left_out} smallest classes are left out." if left_out else ""
     text = (
         "The 90 % width of the pictures of each class whose pose can be told, with its interval; "
         "the dashed line is the width over all classes."

@@ -130,7 +130,7 @@ class LayerError(Record):
 
     @property
     def added_beyond(self) -> float:
-        """Square of what it adds beyond resampling, which ranks layers; 0 if not measured."""
+        """Squared contribution beyond resampling, by which layers are ranked; 0 if not measured."""
         return (self.added or 0.0) ** 2 - (self.added_alone or 0.0) ** 2
 
 

@@ -32,7 +32,7 @@ class Attachments:
 
 
 class PagedResult(Result):
-    """A result with a page: the same that the command writes.
+    """A result with a page, the same that the command writes, and a figure.
 
     Drawing needs :mod:`symmetries.report`, which is imported when something is drawn.
     """
@@ -56,6 +56,16 @@ class PagedResult(Result):
             Path(path).write_text(text, encoding="utf-8")
         return text
 
+    def plot(self) -> Any:  # noqa: ANN401 - a matplotlib figure
+        """The main numbers as a matplotlib figure."""
+        return importlib.import_module("symmetries.report").plot(self)
+
+    def _repr_html_(self) -> str:
+        """The page in a frame of its own, for notebooks."""
+        page = html.escape(self.to_html())
+        style = f"width:100%;height:{HEIGHT}px;border:0"
+        return f'<iframe srcdoc="{page}" style="{style}" title="report"></iframe>'
+
 
 class ShownResult(PagedResult):
     """A result with a page, a figure, pictures and a fitted model."""
@@ -69,13 +79,3 @@ class ShownResult(PagedResult):
     def fitted(self) -> Any:  # noqa: ANN401 - results know no learner
         """The fitted model that the numbers describe; None for a result that was read."""
         return self._attachments.fitted
-
-    def plot(self) -> Any:  # noqa: ANN401 - a matplotlib figure
-        """The main numbers as a matplotlib figure."""
-        return importlib.import_module("symmetries.report").plot(self)
-
-    def _repr_html_(self) -> str:
-        """The page in a frame of its own, for notebooks."""
-        page = html.escape(self.to_html())
-        style = f"width:100%;height:{HEIGHT}px;border:0"
-        return f'<iframe srcdoc="{page}" style="{style}" title="report"></iframe>'

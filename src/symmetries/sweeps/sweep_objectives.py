@@ -19,6 +19,7 @@ from symmetries._validation.checks import check_choice, invalid
 from symmetries.data import ImageSet
 from symmetries.groups import parse_group
 from symmetries.training import Recipe, Step, TrainConfig, train
+from symmetries.training.step import seeded
 
 
 @dataclass(frozen=True)
@@ -118,8 +119,7 @@ def penalties(
     check_choice(kind, ("li", "nli", "di"), "kind")
     images, labels, held, truth = task.labelled()
     parsed = parse_group(group)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(task.seed)
+    with seeded(task.seed):
         sizes = [images[0].numel(), *[width] * layers]
         hidden: list[nn.Module] = []
         for inputs, outputs in itertools.pairwise(sizes):

@@ -19,7 +19,7 @@ from symmetries.training.update import Metrics, Update
 
 
 class BlockStep(Step):
-    """The steps of a block, each with the random numbers of its own number.
+    """The steps of a block, each with the random numbers that belong to its step number.
 
     Args:
         total: number of steps of the whole run.

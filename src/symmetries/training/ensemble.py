@@ -208,8 +208,7 @@ def train_together(jobs: Sequence[TrainJob]) -> list[History]:
 
     @wraps(jobs[0].loss)
     def loss(model: nn.Module, batch: Batch, step: Step) -> Metrics:
-        terms: Metrics = model(batch, step)
-        return terms
+        return model(batch, step)
 
     def on_step(step: Step, metrics: Metrics) -> None:
         for r, job in enumerate(jobs):

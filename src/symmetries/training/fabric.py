@@ -149,5 +149,4 @@ def place(fabric: Any, module: nn.Module) -> nn.Module:  # noqa: ANN401
     """
     module = fabric.strategy.precision.convert_module(module)
     fabric.to_device(module)
-    placed: nn.Module = fabric.strategy.setup_module(module)
-    return placed
+    return fabric.strategy.setup_module(module)

@@ -12,7 +12,7 @@ _stop: ContextVar[threading.Event | None] = ContextVar("stop", default=None)
 
 @contextmanager
 def shared_stop(event: threading.Event) -> Iterator[None]:
-    """Let trainings in other threads, which no signal reaches, end as if by Ctrl-C by an event.
+    """Stop trainings in other threads, which receive no signals, when an event is set.
 
     It holds in threads that run in a copy of this context (:func:`contextvars.copy_context`).
     """

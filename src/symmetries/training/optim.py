@@ -94,11 +94,6 @@ def set_lr(optimizer: Optimizer, factor: float) -> None:
             group["lr"] = group["peak_lr"] * factor
 
 
-def clipped_parameters(optimizer: Optimizer) -> list[Tensor]:
-    """Return the parameters whose gradients are clipped together."""
-    return [p for group in optimizer.param_groups if group["clip"] for p in group["params"]]
-
-
 def optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
     """Return the optimiser's state as tensors named "INDEX.KEY", indexed over all groups."""
     return {

@@ -166,7 +166,7 @@ def _call(task: Callable[[], T], threads: int, stop: threading.Event) -> T:
 
 
 def _first_error(futures: Sequence["Future[T]"]) -> BaseException | None:
-    """The error that ended the tasks: rather one of its own than an interruption by another."""
+    """The error that ended the tasks; a real error is preferred to an interruption by another."""
     errors = [error for error in (future.exception() for future in futures) if error is not None]
     own = [error for error in errors if not isinstance(error, KeyboardInterrupt)]
     return next(iter(own or errors), None)

@@ -170,7 +170,7 @@ class PreparedBatches:
         return inputs
 
     def numbers(self, count: int) -> "SeveralNumbers":
-        """Random numbers of so many steps in a row."""
+        """Random numbers of ``count`` consecutive steps."""
         return SeveralNumbers(self.step, count)
 
     def joined(self, steps: Sequence[int]) -> Batch:

@@ -60,11 +60,9 @@ class StackedRng(TorchFunctionMode):
             rest = iter(parts)
             filled = [next(rest) if isinstance(part, Tensor) else part for part in args]
             source = sources[member] if own else given
-            numbers: Tensor = DRAWS[func](*filled, generator=source, **options)
-            return numbers
+            return DRAWS[func](*filled, generator=source, **options)
 
-        drawn: Tensor = _EachMember.apply(self.member, draw, *tensors)  # type: ignore[no-untyped-call]
-        return drawn
+        return _EachMember.apply(self.member, draw, *tensors)  # type: ignore[no-untyped-call]
 
     def _dropout(
         self, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False

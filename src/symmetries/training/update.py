@@ -9,13 +9,12 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from symmetries._validation.checks import invalid
-from symmetries.ops.adam import FusedAdam, FusedAdamW
+from symmetries.ops.adam import FusedAdam, FusedAdamW, clipped_parameters
 from symmetries.ops.full_moments import FactorGradient
 from symmetries.ops.triangular_adam import TriangularAdam
 from symmetries.training.batches import Batch, Batches
 from symmetries.training.config import TrainConfig
 from symmetries.training.nonfinite import SkipNonFinite
-from symmetries.training.optim import clipped_parameters
 from symmetries.training.stacked_rng import DropoutByRows
 from symmetries.training.step import Step
 

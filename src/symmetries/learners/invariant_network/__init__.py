@@ -26,7 +26,6 @@ from symmetries.learners.invariant_network.evidence import LaplaceEvidence
 from symmetries.learners.invariant_network.model import InvariantNetwork
 from symmetries.learners.invariant_network.posterior import Posterior, posterior
 from symmetries.learners.invariant_network.profile import WidthProfile
-from symmetries.learners.invariant_network.search import search_widths
 from symmetries.learners.invariant_network.summary import NetworkSummary
 
 __all__ = [
@@ -42,5 +41,4 @@ __all__ = [
     "choose_layers",
     "compare_networks",
     "posterior",
-    "search_widths",
 ]

@@ -43,6 +43,6 @@ class ClassWidths(nn.Module):
         return (noise * widths[:, None]).flatten(0, 1)
 
     def shares(self, count: int) -> Tensor:
-        """How much each of so many transformations counts in each output (S (1 + classes), K)."""
+        """Weights (S (1 + classes), K) of the transformations in the average of each output."""
         each = count // len(self.members)
         return self.members.repeat_interleave(each, 0) / each

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from symmetries._validation.checks import check_images, check_whole, invalid
-from symmetries.data.base import ImageSet
+from symmetries.data.convert import images_and_labels
 from symmetries.learners.base import Labelled, Summary, labelled_images
 from symmetries.learners.invariant_network.config import InvariantNetworkConfig
 from symmetries.learners.invariant_network.model import InvariantNetwork
@@ -185,7 +185,7 @@ def choose_layers(
 
 def _pair(data: Labelled) -> tuple[tuple[Tensor, Tensor], tuple[int, int, int]]:
     """Return images and labels, checked, and the shape (C, H, W)."""
-    images = data.images if isinstance(data, ImageSet) else data[0]
-    check_images(images)
-    shape = (images.shape[1], images.shape[2], images.shape[3])
-    return labelled_images(data, shape), shape
+    given = images_and_labels(data, "data")
+    check_images(given[0])
+    shape = (given[0].shape[1], given[0].shape[2], given[0].shape[3])
+    return labelled_images(given, shape), shape

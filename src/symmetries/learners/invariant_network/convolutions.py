@@ -96,8 +96,7 @@ def conv2d_by_products(
     patches = patches.reshape(count, channels * len(pixels), len(corners))
     found: Tensor = filters.flatten(1).expand(count, -1, -1).bmm(patches)
     found = found if bias is None else found + bias[:, None]
-    whole: Tensor = found.unflatten(2, (rows, columns))
-    return whole
+    return found.unflatten(2, (rows, columns))
 
 
 def _grid(rows: int, columns: int, down: int, across: int, device: torch.device) -> Tensor:

@@ -145,7 +145,7 @@ class LaplaceEvidence:
         generator: torch.Generator,
         count: int | None = None,
     ) -> Posterior:
-        """Return the posterior of about so many rows, drawn from all examples.
+        """Return the posterior from about ``rows`` gradients, drawn from all examples.
 
         As many examples as there are rows, with random mixtures of their outputs where all of them
         would be too many: at equal cost the bound is tighter than with fewer examples and all
@@ -166,7 +166,7 @@ class LaplaceEvidence:
     def _drawn(
         images: Tensor, eta: Tensor, outputs: int, rows: int, generator: torch.Generator
     ) -> tuple[Tensor, Tensor | None]:
-        """Return examples for about so many rows, and the mixtures of their outputs, if any."""
+        """Return examples for about ``rows`` gradients, and mixtures of their outputs, if any."""
         chosen = torch.randperm(len(images), generator=generator, device=eta.device)[:rows]
         each, mixed = max(1, rows // len(chosen)), None
         if each < outputs:

@@ -6,7 +6,6 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
 
 from symmetries._validation.checks import (
     check_class_range,
@@ -16,9 +15,8 @@ from symmetries._validation.checks import (
     check_whole,
     invalid,
 )
-from symmetries._validation.loading import gather_batches
 from symmetries.actions.base import Action
-from symmetries.data.base import ImageSet
+from symmetries.data.convert import images_and_labels
 from symmetries.distributions.box import UniformBox
 from symmetries.groups.base import Group
 from symmetries.learners.base import (
@@ -199,7 +197,7 @@ class InvariantNetwork(LabelledLearner):
 
     def fit(
         self,
-        data: Labelled | DataLoader[Any],
+        data: Labelled,
         **run: Any,  # noqa: ANN401 - fields of TrainConfig
     ) -> History:
         """Learn weights and half-widths from labelled images, without a validation set.
@@ -315,13 +313,11 @@ class InvariantNetwork(LabelledLearner):
             )
             warnings.warn(text, RuntimeWarning, stacklevel=3)
 
-    def _checked(self, data: Labelled | DataLoader[Any]) -> tuple[Tensor, Tensor]:
-        given: Any = gather_batches(data) if isinstance(data, DataLoader) else data
-        pair = isinstance(given, tuple | list) and len(given) == 2
-        if not self.outputs and (pair or isinstance(given, ImageSet)):
-            first = given.images if isinstance(given, ImageSet) else given[0]
-            check_images(first)
-            self.shape = (first.shape[1], first.shape[2], first.shape[3])
+    def _checked(self, data: Labelled) -> tuple[Tensor, Tensor]:
+        given = images_and_labels(data, "data")  # a loader is read once
+        if not self.outputs:
+            check_images(given[0])
+            self.shape = (given[0].shape[1], given[0].shape[2], given[0].shape[3])
             self.outputs = count_outputs(self.module, self.shape, self.config.likelihood)
         images, targets = labelled_images(given, self.shape)
         if self.config.likelihood == "categorical":

@@ -67,8 +67,7 @@ class Posterior:
         return rows.double().square().sum() - self._solve(inner).square().sum()
 
     def _solve(self, right: Tensor) -> Tensor:
-        found: Tensor = torch.linalg.solve_triangular(self.factor, right.double(), upper=False)
-        return found
+        return torch.linalg.solve_triangular(self.factor, right.double(), upper=False)
 
 
 def posterior(rows: Sequence[Tensor], scale: Tensor) -> Posterior:
@@ -136,7 +135,6 @@ def cholesky(gram: Tensor) -> Tensor:
         whole.diagonal().add_(jitter * size)
         factor, failed = torch.linalg.cholesky_ex(whole)
         if not bool(failed) and bool(factor.isfinite().all()):
-            found: Tensor = factor
-            return found
+            return factor
     remedy = "lower the learning rate, scale the images to about [0, 1], or raise prior_precision"
     raise invalid("curvature", "finite Jacobians of the network", "NaN or infinite ones", remedy)

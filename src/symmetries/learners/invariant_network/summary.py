@@ -1,4 +1,4 @@
-"""What an invariant network says of itself."""
+"""Summary of a fitted invariant network."""
 
 from dataclasses import dataclass
 

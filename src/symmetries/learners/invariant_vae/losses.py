@@ -108,8 +108,7 @@ def log_weights(
     moved = model.act(model.group.exp(eta.flatten(0, 1)), prototypes).unflatten(0, (n, k))
     fit = gaussian_log_prob(x[:, None], moved, model.noise).sum((2, 3, 4))
     log_p = model.prior_eta.log_prob(eta.flatten(0, 1)[:, None], flat)[:, 0]
-    weights: Tensor = fit + log_p.unflatten(0, (n, k)) - log_q + log_ratio
-    return weights
+    return fit + log_p.unflatten(0, (n, k)) - log_q + log_ratio
 
 
 TRIES = 16  # samples of q(eta | x) of which the likeliest moves a prototype back
@@ -169,7 +168,7 @@ def moved_back(model: "InvariantVAE", x: Tensor, prototypes: Tensor) -> Tensor:
 
 
 def left_over(model: "InvariantVAE", images: Tensor) -> Tensor:
-    """Return the root mean square (C, H, W) of what reconstructions from q(z | x) leave over."""
+    """Return the root mean square residual (C, H, W) of reconstructions from q(z | x)."""
     generator = torch.Generator(model.device).manual_seed(0)
     total = torch.zeros_like(model.free_noise)
     for part in images.split(CHUNK):

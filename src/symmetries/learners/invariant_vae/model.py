@@ -26,11 +26,11 @@ from symmetries.groups.names import group_name
 from symmetries.groups.product import check_learnable
 from symmetries.groups.ranges import resolve_bounds
 from symmetries.learners.base import (
+    LearnerModule,
     generative_numbers,
     image_arguments,
     image_meta,
     run_options,
-    write_report,
 )
 from symmetries.learners.invariant_vae.config import InvariantVAEConfig
 from symmetries.learners.invariant_vae.losses import (
@@ -68,7 +68,7 @@ INITIAL_PROTOTYPE_NOISE = 0.1
 NO_NOISE = -20.0  # whose softplus is 2e-9
 
 
-class InvariantVAE(nn.Module):
+class InvariantVAE(LearnerModule):
     r"""z -> prototype and transformation -> x, learned jointly (Allingham et al. 2022).
 
     .. math:: z \sim N(m, t^2), \quad \hat x \sim p(\hat x | z), \quad \eta \sim p(\eta | z), \quad
@@ -147,11 +147,6 @@ class InvariantVAE(nn.Module):
         """Whether the group is finite."""
         return self.group.finite
 
-    @property
-    def device(self) -> torch.device:
-        """The device of the parameters."""
-        return self.free_noise.device
-
     def fit(self, images: Tensor | ImageSet, **run: Any) -> History:  # noqa: ANN401
         """Learn all networks at once.
 
@@ -205,8 +200,7 @@ class InvariantVAE(nn.Module):
 
     def decode(self, z: Tensor) -> Tensor:
         """Means (N, C, H, W) of p(x_hat | z)."""
-        out: Tensor = self.decoder(z)
-        return out
+        return self.decoder(z)
 
     def log_posterior(self, x: Tensor) -> Tensor:
         """Log q(g | x) of all elements of a finite group, (N, order)."""
@@ -330,10 +324,6 @@ class InvariantVAE(nn.Module):
         options = {"most": most, "samples": samples, "seed": seed}
         found, x = generative_numbers(self, images, self.shape, self.device, **options)
         return InvariantVAESummary(**found, spread=prior_spread(self, x, samples, seed))
-
-    def report(self, path: Path | str, data: Tensor | ImageSet | None = None) -> Path:
-        """Write one HTML page: the summary on data, if given, the training and the settings."""
-        return write_report(self, path, data)
 
     def save(self, folder: Path | str) -> Path:
         """Write the model: weights and what is needed to build it again."""

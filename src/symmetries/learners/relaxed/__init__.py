@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from symmetries.learners.relaxed.model import RelaxedEquivariance as RelaxedEquivariance
     from symmetries.learners.relaxed.model import RelaxedSummary as RelaxedSummary
     from symmetries.learners.relaxed.training import accuracy as accuracy
-    from symmetries.learners.relaxed.training import fit as fit
+    from symmetries.learners.relaxed.training import fit_relaxed as fit_relaxed
     from symmetries.learners.relaxed.training import relaxed_loss as relaxed_loss
     from symmetries.learners.relaxed.training import train_jobs as train_jobs
 

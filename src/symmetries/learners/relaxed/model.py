@@ -92,8 +92,7 @@ class RelaxedEquivariance(LabelledLearner):
     def forward(self, x: Tensor) -> Tensor:
         """Return the logits (N, classes) of images (N, C, H, W)."""
         check_image_shape(x, self.shape, "x")
-        logits: Tensor = self.network(x)
-        return logits
+        return self.network(x)
 
     def fit(self, data: Labelled, **run: Any) -> History:  # noqa: ANN401 - fields of TrainConfig
         """Learn weights and relaxations from labelled images.

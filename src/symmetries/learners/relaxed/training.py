@@ -87,7 +87,7 @@ def train_jobs(
     augment: Callable[[Tensor, Step], Tensor] | None = None,
     random_turn: bool = False,
 ) -> TrainJobs[History]:
-    """Yield the training job of :func:`fit`, for :func:`symmetries.training.fit_together`."""
+    """Yield the training job of :func:`fit_relaxed`, for :func:`training.fit_together`."""
     check_module(model)
     check_images(images)
     check_some(images, "images")
@@ -109,7 +109,7 @@ def train_jobs(
     return history
 
 
-def fit(
+def fit_relaxed(
     model: nn.Module,
     images: Tensor,
     labels: Tensor,

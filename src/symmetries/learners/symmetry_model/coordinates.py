@@ -122,5 +122,4 @@ def resting_point(linear: Tensor, shift: Tensor) -> Tensor:
     normal = torch.einsum("nsij,nsik->njk", a, a) / a.shape[1]
     target = torch.einsum("nsij,nsi->nj", a, t) / a.shape[1]
     ridge = LEAST_SPREAD**2 * torch.eye(2, dtype=a.dtype, device=a.device)
-    centre: Tensor = -torch.linalg.solve(normal + ridge, target)
-    return centre
+    return -torch.linalg.solve(normal + ridge, target)

@@ -84,8 +84,7 @@ def _fit_inference(model: "SymmetryModel", data: Tensor, run: Run) -> TrainJobs[
     loss_of: Any = finite_inference_loss if finite else lie_inference_loss
 
     def loss(net: Any, batch: tuple[Tensor, ...], step: Any) -> dict[str, Tensor]:  # noqa: ANN401
-        terms: dict[str, Tensor] = loss_of(net, batch[0], step, model.act, model.config)
-        return terms
+        return loss_of(net, batch[0], step, model.act, model.config)
 
     # The scale of q(eta | x) is one free vector: unclipped and without decay.
     named = dict(net.named_parameters())

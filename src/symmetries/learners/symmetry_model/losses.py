@@ -34,7 +34,7 @@ from symmetries.learners.symmetry_model.networks import (
     Generative,
     LieInference,
 )
-from symmetries.learners.symmetry_model.turns import (
+from symmetries.learners.symmetry_model.quarter_turns import (
     distance_to_symmetry,
     has_turns,
     turns_of,

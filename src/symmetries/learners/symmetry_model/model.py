@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from symmetries._validation.checks import (
     check_chw,
@@ -21,7 +21,7 @@ from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.groups.base import Group
 from symmetries.groups.product import check_learnable
 from symmetries.groups.ranges import resolve_bounds
-from symmetries.learners.base import image_arguments, image_meta, run_options, write_report
+from symmetries.learners.base import LearnerModule, image_arguments, image_meta, run_options
 from symmetries.learners.symmetry_model.config import USUAL_BOUNDS, SymmetryConfig
 from symmetries.learners.symmetry_model.coordinates import repeat_elements
 from symmetries.learners.symmetry_model.fitting import STAGES, train_jobs
@@ -38,7 +38,7 @@ MOST_REFINEMENTS = 1000
 CHUNK = 2048  # images at a time outside of training
 
 
-class SymmetryModel(nn.Module):
+class SymmetryModel(LearnerModule):
     r"""Which transformations occur in images, and how much: x = T_eta(x_hat), eta ~ p(eta | x_hat).
 
     Two stages, from images alone. First f, which maps every image of an orbit to one prototype
@@ -121,11 +121,6 @@ class SymmetryModel(nn.Module):
     ) -> TrainJobs[History]:
         """Yield the training jobs of :meth:`fit`, for :func:`symmetries.training.fit_many`."""
         return train_jobs(self, images, stages, {"out": None, **run_options(run)})
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the parameters."""
-        return next(self.inference.parameters()).device
 
     @torch.no_grad()
     def element(self, x: Tensor, refine: int = 0) -> Any:  # noqa: ANN401 - elements differ by group
@@ -276,10 +271,6 @@ class SymmetryModel(nn.Module):
         model = cls(**image_arguments(meta, SymmetryConfig))
         model.load_state_dict(state)
         return model.to(device)
-
-    def report(self, path: Path | str, data: Tensor | ImageSet | None = None) -> Path:
-        """Write one HTML page: the summary on data, if given, the training and the settings."""
-        return write_report(self, path, data)
 
     def _found(self, x: Tensor) -> Any:  # noqa: ANN401 - elements differ by group
         out = torch.cat([self.inference(part) for part in x.split(CHUNK)])

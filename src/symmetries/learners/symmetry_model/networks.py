@@ -211,5 +211,4 @@ class Generative(nn.Module):
 
     def forward(self, prototypes: Tensor) -> Tensor:
         """The context (N, features) of prototypes (N, C, H, W)."""
-        context: Tensor = self.features(prototypes)
-        return context
+        return self.features(prototypes)

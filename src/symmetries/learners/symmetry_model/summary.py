@@ -16,7 +16,7 @@ from symmetries.learners.symmetry_model.coordinates import (
     split_elements,
 )
 from symmetries.learners.symmetry_model.health import content_kept
-from symmetries.learners.symmetry_model.turns import (
+from symmetries.learners.symmetry_model.quarter_turns import (
     has_turns,
     turns_of,
     with_turns,

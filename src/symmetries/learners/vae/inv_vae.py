@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from symmetries._utils.eval_mode import eval_mode
 from symmetries._validation.checks import (
@@ -19,7 +19,7 @@ from symmetries._validation.checks import (
 from symmetries.actions.images import ImageAction
 from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.distributions.mixture import COMPONENTS, GaussianMixture
-from symmetries.learners.base import GenerativeSummary, generative_numbers, write_report
+from symmetries.learners.base import GenerativeSummary, LearnerModule, generative_numbers
 from symmetries.learners.vae.config import VAEConfig
 from symmetries.learners.vae.model import (
     CHUNK,
@@ -40,7 +40,7 @@ SPREADS = (0.01, 0.03, 0.1, 0.3)  # tried for the proposal, shares of the bounds
 STRETCHES = (1.0, 1.25, 1.6, 2.0)  # and of its standard deviations
 
 
-class InvVAE(nn.Module):
+class InvVAE(LearnerModule):
     r"""A VAE of prototypes, and with the symmetry model a generative model of images.
 
     The VAE is trained on x_hat = T_f(x)^-1 x. The full model is z -> prototype -> eta -> x,
@@ -285,10 +285,6 @@ class InvVAE(nn.Module):
         options = {"most": most, "samples": samples, "seed": seed}
         shape, device = self.symmetry.shape, self.vae.device
         return GenerativeSummary(**generative_numbers(self, images, shape, device, **options)[0])
-
-    def report(self, path: Path | str, data: Tensor | ImageSet | None = None) -> Path:
-        """Write one HTML page: the summary on data, if given, the training and the settings."""
-        return write_report(self, path, data)
 
     def save(self, folder: Path | str) -> Path:
         """Write the VAE, noises and proposal; the symmetry model has its own ``save``."""

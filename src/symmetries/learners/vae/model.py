@@ -15,9 +15,9 @@ from symmetries.data.base import ImageSet, images_to_learn, warn_if_large
 from symmetries.distributions.mixture import COMPONENTS, GaussianMixture
 from symmetries.learners.base import (
     GenerativeSummary,
+    LearnerModule,
     generative_numbers,
     run_options,
-    write_report,
 )
 from symmetries.learners.vae.config import VAEConfig
 from symmetries.nn.autoencoder import ConvDecoder, ConvEncoder
@@ -41,7 +41,7 @@ CHUNK = 2048
 NOISE_IMAGES = 10_000
 
 
-class VAE(nn.Module):
+class VAE(LearnerModule):
     r"""p(x) = \int N(x; mu(z), diag s^2) N(z; m, t^2) dz, with q(z | x) Gaussian.
 
     Means come from a convolutional decoder, the noise s is one learned number for each pixel, the
@@ -86,11 +86,6 @@ class VAE(nn.Module):
         """Standard deviation (C, H, W) of each pixel."""
         return self.config.least_noise + F.softplus(self.free_noise)
 
-    @property
-    def device(self) -> torch.device:
-        """The device of the parameters."""
-        return self.free_noise.device
-
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and scale, each (N, latent), of q(z | x)."""
         check_image_shape(x, self.shape, "x")
@@ -99,8 +94,7 @@ class VAE(nn.Module):
 
     def decode(self, z: Tensor) -> Tensor:
         """Means (N, C, H, W) of p(x | z)."""
-        out: Tensor = self.decoder(z)
-        return out
+        return self.decoder(z)
 
     def fit(
         self,
@@ -261,10 +255,6 @@ class VAE(nn.Module):
         found, _ = generative_numbers(self, images, self.shape, self.device, **options)
         return GenerativeSummary(**found)
 
-    def report(self, path: Path | str, data: Tensor | ImageSet | None = None) -> Path:
-        """Write one HTML page: the summary on data, if given, the training and the settings."""
-        return write_report(self, path, data)
-
     def save(self, folder: Path | str) -> Path:
         """Write the model: weights and what is needed to build it again."""
         check_own_prior(self)
@@ -302,8 +292,7 @@ def elbo_loss(model: VAE, x: Tensor, step: Step) -> dict[str, Tensor]:
 
 def in_parts(x: Tensor, samples: int) -> tuple[Tensor, ...]:
     """Return the images in parts, so that not too many are decoded at once."""
-    parts: tuple[Tensor, ...] = x.split(max(1, ROWS // samples))
-    return parts
+    return x.split(max(1, ROWS // samples))
 
 
 LOOKED_AT = 256

@@ -104,8 +104,7 @@ class Gaussian:
         here = self.centre
         noise = torch.randn(here.shape, generator=generator, device=here.device, dtype=here.dtype)
         step = torch.linalg.solve_triangular(self.lower.mT, noise[..., None], upper=True)[..., 0]
-        eta: Tensor = self.centre + self.stretch * self.unit * step
-        return eta
+        return self.centre + self.stretch * self.unit * step
 
     def log_prob(self, eta: Tensor) -> Tensor:
         """Log-density (R,) of eta (R, dim)."""
@@ -252,8 +251,7 @@ def _over_draws(
     """One eta from r for each of the means (N k, C, H, W)."""
     pairs = pairs_of(model, x.repeat_interleave(k, 0), means, moves)
     eta, log_r = propose(pairs, start.repeat_interleave(k, 0), generator)
-    weights: Tensor = (pairs.log_prob(eta) - log_r).unflatten(0, (len(x), k))
-    return weights
+    return (pairs.log_prob(eta) - log_r).unflatten(0, (len(x), k))
 
 
 def _over_elements(model: "InvVAE", x: Tensor, means: Tensor, k: int, moves: bool) -> Tensor:

@@ -165,10 +165,9 @@ class CudaKernel:
             _enter(self.device)
             _thread.device = self.device
         stream = torch._C._cuda_getCurrentRawStream(self.device)
-        code: int = _driver().cuLaunchKernel(
+        return _driver().cuLaunchKernel(
             self.function, *sizes, threads, 1, 1, self.shared, stream, pointers, None
         )
-        return code
 
 
 @cache

@@ -161,8 +161,7 @@ class FusedFieldNorm(torch.autograd.Function):
 
 def _pool(sums: Tensor, elements: int) -> Tensor:
     """Sums by channel (G, 2, C |H|) to sums by field (G, 2, C)."""
-    pooled: Tensor = sums.unflatten(2, (-1, elements)).sum(3)
-    return pooled
+    return sums.unflatten(2, (-1, elements)).sum(3)
 
 
 def _spread(values: Tensor, elements: int) -> Tensor:
