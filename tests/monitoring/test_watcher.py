@@ -198,3 +198,9 @@ def test_amounts_have_the_units_of_the_reports():
     assert amount(by_name["rotation"], 0.5, 20) == 15
     assert amount(by_name["zoom"], 0.0, 20) == 1
     assert "hue" not in {move.name for move in moves_of(1)}
+
+
+def test_a_stream_that_is_sorted_by_class_is_warned_of():
+    images = torch.rand(4, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    with pytest.warns(RuntimeWarning, match="sorted by class"):
+        list(batches((images, torch.tensor([0, 0, 1, 1])), None))

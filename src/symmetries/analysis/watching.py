@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from symmetries._validation.checks import check_images, invalid, wrong_type
-from symmetries.analysis.arriving import AT_ONCE
+from symmetries.analysis.arriving import AT_ONCE, check_order
 from symmetries.analysis.classifiers import Classifier
 from symmetries.analysis.inputs import (
     COPIES,
@@ -135,7 +135,9 @@ def batches(stream: Readable | Iterable[Tensor], size: tuple[int, int] | None) -
             check_images(pictures)
             yield pictures
         return
-    yield from read_images(stream, size=size).images.split(AT_ONCE)  # type: ignore[arg-type]
+    images = read_images(stream, size=size)  # type: ignore[arg-type]
+    check_order(images)
+    yield from images.images.split(AT_ONCE)
 
 
 def describe(watcher: Watcher, reference: DataSummary, info: Info) -> WatchResult:
@@ -172,6 +174,8 @@ def describe(watcher: Watcher, reference: DataSummary, info: Info) -> WatchResul
 def sentence(result: WatchResult) -> str:
     """What was found, in a sentence."""
     seen = f"{result.pictures:,} pictures"
+    if not result.pictures:
+        return "no pictures have come yet"
     if not result.alarm:
         return f"no change in {seen} (evidence 10^{result.evidence:.1f} of 10^{result.limit:.1f})"
     sizes = ", ".join(f"{p.name} {_size(p)} {p.unit}" for p in result.parameters)

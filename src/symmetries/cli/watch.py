@@ -54,17 +54,15 @@ def watch(
 
     from symmetries import __version__
     from symmetries._utils.provenance import threads
-    from symmetries.analysis.arriving import arriving
+    from symmetries.analysis.arriving import arriving, check_stream
     from symmetries.analysis.provenance import data_summary
     from symmetries.analysis.watching import describe, load_watched, read_reference, sentence
     from symmetries.cli.inputs import reading_arguments
     from symmetries.cli.output import owned
     from symmetries.cli.runs import begin
-    from symmetries.data.registry import describe as describe_set
     from symmetries.monitoring import Watcher
 
-    if stream != "-" and not Path(stream).exists():
-        describe_set(stream)  # refuses what is no name of a data set either, before any work
+    check_stream(stream)
     machine = options.Machine(seed=seed, device="cpu")
     chosen = [reference, stream, *options.given(alpha=alpha, fill=fill, model=model)]
     chosen += [*options.given(normalize=normalize, channels=channels, trust=trust)]
