@@ -12,6 +12,7 @@ from symmetries.analysis.inputs import (
     Reading,
     Say,
     check_pictures,
+    check_what_stays,
     read_images,
     resolve_background,
     without_constant,
@@ -149,6 +150,8 @@ class Discovery:
             images = without_constant(read_images(data, **(reading or {})))
             check_pictures(images)
             own = self.method == "orbit" and not {"hue", "saturation", "value"} & set(group.names)
+            if own:
+                check_what_stays(images)
             fill = resolve_background(images, self.fill, say, per_channel=own)
             training |= {"fill": fill, "seed": self.seed}
             model: OrbitPosterior | SymmetryModel
