@@ -169,3 +169,14 @@ def test_a_stream_that_is_sorted_by_class_is_warned_of(run, tmp_path, corners, q
     done = run("watch", "reference.npz", "stream.npz", "--out", "out")
     assert done.exit_code == 0, done.output
     assert ("sorted by class" in done.output) == (labels == [0, 0, 1])
+
+
+def test_pictures_of_another_shape_are_refused_before_anything_is_learned(
+    run, tmp_path, corners, monkeypatch
+):
+    monkeypatch.delattr("symmetries.monitoring.Watcher.fit")
+    np.savez(tmp_path / "stream.npz", images=np.zeros((3, 8, 8), np.uint8))
+    done = run("watch", "reference.npz", "stream.npz", "--out", "out")
+    assert done.exit_code == 3, done.output
+    assert "stream: expected pictures (1, 12, 12)" in done.output
+    assert not (tmp_path / "out").exists()

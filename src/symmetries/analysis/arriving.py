@@ -39,14 +39,27 @@ def check_stream(stream: str) -> None:
         raise invalid(stream, "pictures in the folder itself", got, remedy)
 
 
-def check_order(images: ImageSet) -> None:
-    """Warn if pictures are sorted by class, which the test would take for a change."""
-    labels = images.labels
-    if labels is None or bool((labels == labels[0]).all()) or bool((labels.diff() < 0).any()):
-        return
-    text = "the pictures of the stream are sorted by class, and classes that come one after the "
-    text += "other are a change: shuffle them"
-    warnings.warn(text, RuntimeWarning, stacklevel=2)
+def shape_of(images: ImageSet) -> Shape:
+    """(C, H, W) of every picture."""
+    _, channels, height, width = images.images.shape
+    return channels, height, width
+
+
+def ordered(stream: ImageSet, shape: Shape) -> Tensor:
+    """The pictures (n, C, H, W) of stored data, in their order.
+
+    Refused if they are of another shape than the reference; a warning if they are sorted by class,
+    which the test would take for a change.
+    """
+    images, labels = stream.images, stream.labels
+    if tuple(images.shape[1:]) != shape:
+        got, remedy = f"{tuple(images.shape[1:])}", "resize both, or give pictures of one kind"
+        raise invalid("stream", f"pictures {shape}, as in the reference", got, remedy)
+    if labels is not None and len(labels.unique()) > 1 and bool((labels.diff() >= 0).all()):
+        text = "the pictures of the stream are sorted by class, and classes that come one after "
+        text += "the other are a change: shuffle them"
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+    return images
 
 
 def arriving(
@@ -66,7 +79,7 @@ def arriving(
     elif stream not in NAMES and Path(stream).expanduser().is_dir():
         yield from _growing_folder(Path(stream).expanduser(), after, shape, reading)
     else:
-        yield from _stored(stream, after, reading)
+        yield from _stored(stream, after, shape, reading)
 
 
 def _names_on_standard_input() -> Iterator[list[str]]:
@@ -145,11 +158,11 @@ def _picture(path: Path, shape: Shape, size: tuple[int, int] | None) -> Tensor:
     return values
 
 
-def _stored(stream: str, after: object, reading: Reading) -> Iterator[tuple[Tensor, Any]]:
+def _stored(
+    stream: str, after: object, shape: Shape, reading: Reading
+) -> Iterator[tuple[Tensor, Any]]:
     """Pictures of stored data; those that were read before must be there, and be the same."""
-    data = read_images(stream, **reading)
-    check_order(data)
-    images = data.images
+    images = ordered(read_images(stream, **reading), shape)
     count, digest = (0, "") if after is None else _known_count(after)
     found = ""
     for picture in images[:count]:
