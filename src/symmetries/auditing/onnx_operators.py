@@ -344,6 +344,6 @@ OPERATORS: dict[str, Operator] = {
 }
 
 # Inputs that are sizes or axes: as numbers, constants of a file are known when it is exported again
-SIZES = dict.fromkeys(("Expand", "Pad", "Reshape", "Split", "Squeeze", "Unsqueeze"), (1,))
+SIZES: dict[str, tuple[int, ...]] = {"ConstantOfShape": (0,), "Slice": (1, 2, 3, 4)}
+SIZES |= dict.fromkeys(("Expand", "Pad", "Reshape", "Split", "Squeeze", "Unsqueeze"), (1,))
 SIZES |= {name: (1,) for name in OPERATORS if name.startswith("Reduce")}
-SIZES |= {"ConstantOfShape": (0,), "Slice": (1, 2, 3, 4)}
