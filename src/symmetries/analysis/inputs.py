@@ -21,7 +21,7 @@ Readable = str | Path | Images
 Say = Callable[[str], None]
 SMALLEST = 8  # pixels of a side
 COPIES = 0.02  # share of pictures that may be copies of others
-LOOKED_AT = 1000  # pictures for what stays at the border
+LOOKED_AT = 1000  # pictures at most, spread over all, for what stays at the border
 GREY_LEVEL = 1 / 255
 
 
@@ -176,7 +176,7 @@ def check_what_stays(images: ImageSet) -> None:
     background, which tell nothing of turns, are the same. Of what varies at the border, more than
     half is then the same in all pictures.
     """
-    some = images.images[:LOOKED_AT]
+    some = images.images[:: -(-len(images) // LOOKED_AT)]
     width = max(1, min(some.shape[-2:]) // 8)
     border = torch.ones(some.shape[-2:], dtype=torch.bool)
     border[width:-width, width:-width] = False
