@@ -182,9 +182,13 @@ def test_other_borders_bring_none(light, recwarn):
     assert not recwarn
 
 
-def test_colours_are_not_told_by_what_stays(run, tiny, tmp_path):
-    pictures = (255 * scenes(STAMP).images).byte().expand(-1, 3, -1, -1).numpy()
-    np.savez(tmp_path / "mine.npz", images=pictures)
+@pytest.mark.parametrize(("colour", "warned"), [((0.2, 0.3, 0.6), True), ((0.4, 0.4, 0.4), False)])
+def test_a_colour_that_stays_at_the_border_brings_a_warning(run, tiny, tmp_path, colour, warned):
+    pictures = scenes(STAMP).images * torch.tensor(colour).view(3, 1, 1)
+    pictures = pictures + 0.3 * torch.tensor(colour).view(3, 1, 1)
+    np.savez(tmp_path / "mine.npz", images=(255 * pictures).byte().numpy())
     done = run("discover", "mine.npz", "--group", "hue", "--no-check", "--out", "out")
     assert done.exit_code == 0, done.output
-    assert "nearly the same in all pictures" not in done.output
+    texts = json.loads((tmp_path / "out" / "symmetries.json").read_text())["warnings"]
+    assert any("same colours in all pictures" in text for text in texts) == warned
+    assert not any("it tells the pose" in text for text in texts)

@@ -149,9 +149,10 @@ class Discovery:
         with collect_warnings(texts):
             images = without_constant(read_images(data, **(reading or {})))
             check_pictures(images)
-            own = self.method == "orbit" and not {"hue", "saturation", "value"} & set(group.names)
-            if own:
-                check_what_stays(images)
+            colours = bool({"hue", "saturation", "value"} & set(group.names))
+            own = self.method == "orbit" and not colours
+            if self.method == "orbit":
+                check_what_stays(images, colours)
             fill = resolve_background(images, self.fill, say, per_channel=own)
             training |= {"fill": fill, "seed": self.seed}
             model: OrbitPosterior | SymmetryModel
