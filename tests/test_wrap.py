@@ -12,7 +12,7 @@ from symmetries.analysis import wrap_files, wrapping
 from symmetries.analysis.canonicalised import CanonicalisedModel, within_range
 from symmetries.analysis.wrap_results import cautions
 from symmetries.analysis.wrap_rules import Scores, choose_rule, draw_moves, moved_pictures, paired
-from symmetries.analysis.wrapping import widths_of
+from symmetries.analysis.wrapping import split_reference, widths_of
 from symmetries.data import ImageSet
 from symmetries.groups import as_group
 from symmetries.learners.orbit_posterior import OrbitConfig, OrbitPosterior, Training
@@ -338,3 +338,10 @@ def test_bad_input_is_refused_by_name(change, message):
         given["model"] = lambda x: x.flatten(1)[:, :8].unflatten(1, (2, 4))
     with pytest.raises((ValueError, TypeError), match=message):
         symmetries.wrap(**given, device="cpu", progress=False)
+
+
+def test_both_halves_of_held_out_pictures_have_all_classes():
+    """Every other picture decides: classes that take turns may not part the classes."""
+    images = letters(80, seed=0)
+    _, held = split_reference(images, images, {}, seed=0)
+    assert set(held.labels[::2].tolist()) == set(held.labels[1::2].tolist())

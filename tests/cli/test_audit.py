@@ -7,8 +7,12 @@ import pytest
 import torch
 from torch import nn
 
+from symmetries.actions import ImageAction
 from symmetries.analysis import classifiers
+from symmetries.analysis.audit_pictures import orbit_tracks
 from symmetries.auditing import AuditResult
+from symmetries.data import ImageSet
+from symmetries.groups import Cyclic
 
 
 class ByRing(nn.Module):
@@ -129,3 +133,16 @@ def test_other_files_are_refused(run, tmp_path, pictures, name, content, message
 
 def test_a_missing_model(run, pictures):
     assert "an existing model" in run("audit", "nothing", pictures).stderr
+
+
+def test_curves_average_images_of_all_classes():
+    """Also where images are sorted by class, as those of a folder for each class are."""
+    pictures = torch.rand(8, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    images = ImageSet(pictures, torch.arange(8) // 4)
+    act = ImageAction(Cyclic(4))
+
+    def first(x):
+        return torch.tensor([30.0, 0.0]).expand(len(x), 2)
+
+    (track,) = orbit_tracks(first, images, act, [0], torch.device("cpu"), None, 4)
+    assert track.probability == pytest.approx([0.5] * 4)

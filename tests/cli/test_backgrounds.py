@@ -4,9 +4,11 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
 from symmetries.analysis import classifiers
-from symmetries.data import load
+from symmetries.analysis.inputs import check_what_stays
+from symmetries.data import ImageSet, load
 from symmetries.estimators import InvariantClassifier, RelaxedClassifier
 
 
@@ -141,3 +143,52 @@ def test_some_constant_images(run, tmp_path):
     assert "5 images of one colour were left out" in left.stderr
     assert found(left)["data"]["count"] == 15
     assert found(run("fit", "a.npz", "--quiet", "--json"))["data"]["count"] == 16  # a class of them
+
+
+def scenes(light):
+    """Spots in random places, over a light that is given for every picture."""
+    generator = torch.Generator().manual_seed(0)
+    pictures = light.expand(100, 1, 16, 16).clone()
+    for picture, (y, x) in zip(
+        pictures, torch.randint(4, 10, (100, 2), generator=generator), strict=True
+    ):
+        picture[:, y : y + 3, x : x + 2] = 1
+    return ImageSet((pictures + 0.02 * torch.rand(pictures.shape, generator=generator)).clamp(0, 1))
+
+
+ACROSS = torch.linspace(-1, 1, 16)
+NOISE = torch.rand(100, 1, 16, 16, generator=torch.Generator().manual_seed(1))
+ROUND = ((ACROSS[:, None] ** 2 + ACROSS**2) < 1).float()
+STAMP = torch.zeros(16, 16).index_put((torch.tensor([15]), torch.arange(10, 14)), torch.ones(()))
+
+
+@pytest.mark.parametrize("light", [0.25 + 0.2 * ACROSS, STAMP], ids=["light", "stamp"])
+def test_what_stays_at_the_border_brings_a_warning(run, tiny, tmp_path, light):
+    pictures = (255 * scenes(light).images[:, 0]).byte().numpy()
+    np.savez(tmp_path / "mine.npz", images=pictures)
+    done = run("discover", "mine.npz", "--group", "rotation", "--no-check", "--out", "out")
+    assert done.exit_code == 0, done.output
+    warnings = json.loads((tmp_path / "out" / "symmetries.json").read_text())["warnings"]
+    assert any("nearly the same in all pictures" in text for text in warnings)
+
+
+@pytest.mark.parametrize(
+    "light",
+    [torch.tensor(0.4), ROUND, ROUND * NOISE],
+    ids=["plain", "window", "textures"],
+)
+def test_other_borders_bring_none(light, recwarn):
+    check_what_stays(scenes(light))
+    assert not recwarn
+
+
+@pytest.mark.parametrize(("colour", "warned"), [((0.2, 0.3, 0.6), True), ((0.4, 0.4, 0.4), False)])
+def test_a_colour_that_stays_at_the_border_brings_a_warning(run, tiny, tmp_path, colour, warned):
+    pictures = scenes(STAMP).images * torch.tensor(colour).view(3, 1, 1)
+    pictures = pictures + 0.3 * torch.tensor(colour).view(3, 1, 1)
+    np.savez(tmp_path / "mine.npz", images=(255 * pictures).byte().numpy())
+    done = run("discover", "mine.npz", "--group", "hue", "--no-check", "--out", "out")
+    assert done.exit_code == 0, done.output
+    texts = json.loads((tmp_path / "out" / "symmetries.json").read_text())["warnings"]
+    assert any("same colours in all pictures" in text for text in texts) == warned
+    assert not any("it tells the pose" in text for text in texts)

@@ -5,10 +5,11 @@ import json
 import numpy as np
 import pytest
 
+from symmetries.cli.discover import table
 from symmetries.cli.inputs import parse_size
 from symmetries.data import background
 from symmetries.learners.orbit_posterior import OrbitPosterior, fitting
-from symmetries.results import SymmetryResult
+from symmetries.results import PoseSubgroup, SelfTest, SymmetryResult
 
 COUNT = 96
 
@@ -240,3 +241,11 @@ def test_sizes_and_backgrounds():
     assert background(torch.full((2, 1, 8, 8), 0.25)) == 0.25
     noise = torch.rand(2, 1, 8, 8, generator=torch.Generator().manual_seed(0))
     assert background(noise) == 0.0
+
+
+def test_each_remark_has_a_line_of_its_own():
+    group = PoseSubgroup(name="C2", distance=1, alternative="C6", alternative_distance=9)
+    result = SymmetryResult.model_construct(
+        method="orbit", transformations=(), subgroup=group, check=SelfTest(sentence="2 of 2")
+    )
+    assert table(result).caption.splitlines()[1:] == ["2 of 2"]

@@ -141,3 +141,42 @@ def test_a_stream_that_is_not_there_is_refused_before_any_work(run, tmp_path, co
     assert done.exit_code == 3, done.output
     assert "cameraa" in done.output
     assert not (tmp_path / "out").exists()
+
+
+def test_a_stream_in_folders_of_a_folder_is_refused_before_any_work(run, tmp_path, corners):
+    corners(0, 3)
+    (tmp_path / "camera").rename(tmp_path / "inner")
+    (tmp_path / "camera").mkdir()
+    (tmp_path / "inner").rename(tmp_path / "camera" / "monday")
+    done = run("watch", "reference.npz", "camera", "--out", "out")
+    assert done.exit_code == 3, done.output
+    assert "1 folder" in done.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_nothing_is_said_of_no_pictures(run, tmp_path, corners, quickly):
+    done = run("watch", "reference.npz", "camera", "--out", "out")
+    assert done.exit_code == 0, done.output
+    assert "no pictures have come yet" in done.output
+    assert "no change" not in done.output
+
+
+@pytest.mark.parametrize("labels", [[0, 0, 1], [0, 1, 0]])
+def test_a_stream_that_is_sorted_by_class_is_warned_of(run, tmp_path, corners, quickly, labels):
+    with np.load(tmp_path / "reference.npz") as stored:
+        images = stored["images"][:3]
+    np.savez(tmp_path / "stream.npz", images=images, labels=labels)
+    done = run("watch", "reference.npz", "stream.npz", "--out", "out")
+    assert done.exit_code == 0, done.output
+    assert ("sorted by class" in done.output) == (labels == [0, 0, 1])
+
+
+def test_pictures_of_another_shape_are_refused_before_anything_is_learned(
+    run, tmp_path, corners, monkeypatch
+):
+    monkeypatch.delattr("symmetries.monitoring.Watcher.fit")
+    np.savez(tmp_path / "stream.npz", images=np.zeros((3, 8, 8), np.uint8))
+    done = run("watch", "reference.npz", "stream.npz", "--out", "out")
+    assert done.exit_code == 3, done.output
+    assert "stream: expected pictures (1, 12, 12)" in done.output
+    assert not (tmp_path / "out").exists()

@@ -49,6 +49,19 @@ def test_it_writes_files_that_run_numbers_and_a_page(run, tiny, folder):
     assert "add --overwrite" in again.output
 
 
+def test_files_whose_sizes_are_constants_are_wrapped(run, tiny, folder):
+    """As torch.onnx writes a flattening layer: the shape [-1, 144] is a tensor in the file."""
+    model = onnx.load(folder / "net.onnx")
+    model.graph.node[0].op_type = "Reshape"
+    model.graph.node[0].input.append("shape")
+    model.graph.initializer.append(numpy_helper.from_array(np.array([-1, 144]), "shape"))
+    onnx.save(model, folder / "net.onnx")
+    found = run("wrap", "net.onnx", "corners.npz", "--group", "c4", "--out", "out")
+    assert found.exit_code == 0, found.output
+    session = onnxruntime.InferenceSession(str(folder / "out" / "wrapped.onnx"))
+    assert session.run(None, {"images": np.zeros((3, 1, 12, 12), np.float32)})[0].shape == (3, 2)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -168,7 +168,7 @@ def test_wrong_input_is_refused_by_name(fitted):
     with pytest.raises(ValueError, match="stream: expected pictures"):
         fitted.update(torch.rand(2, 1, 8, 8))
     with pytest.raises(TypeError, match="stream: expected tensors"):
-        list(batches(iter([1]), None))
+        list(batches(iter([1]), None, (1, 8, 8)))
     with pytest.raises(ValueError, match="alpha: expected"):
         Watcher.fit(torch.rand(120, 1, 8, 8), alpha=2.0)
 
@@ -212,3 +212,15 @@ def test_amounts_have_the_units_of_the_reports():
     assert amount(by_name["rotation"], 0.5, 20) == 15
     assert amount(by_name["zoom"], 0.0, 20) == 1
     assert "hue" not in {move.name for move in moves_of(1)}
+
+
+def test_a_stream_that_is_sorted_by_class_is_warned_of():
+    images = torch.rand(4, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    with pytest.warns(RuntimeWarning, match="sorted by class"):
+        batches((images, torch.tensor([0, 0, 1, 1])), None, (1, 8, 8))
+
+
+def test_a_stream_of_another_shape_is_refused_before_anything_is_learned(monkeypatch):
+    monkeypatch.delattr(Watcher, "fit")
+    with pytest.raises(ValueError, match="stream: expected pictures"):
+        symmetries.watch(torch.rand(120, 1, 12, 12), torch.rand(9, 3, 8, 8))

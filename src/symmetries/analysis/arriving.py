@@ -15,12 +15,51 @@ from torch import Tensor
 from symmetries._utils.text import printable
 from symmetries._validation.checks import invalid
 from symmetries.analysis.inputs import Reading, read_images
-from symmetries.data import NAMES
+from symmetries.data import NAMES, ImageSet, describe
 from symmetries.data.pictures import SUFFIXES, read_picture
 
 AT_ONCE = 50  # pictures between two looks
 REMEMBERED = 2000  # files of a folder whose names are kept
 Shape = tuple[int, int, int]
+
+
+def check_stream(stream: str) -> None:
+    """Refuse, before any work, a stream that is not there or lies in the folders of a folder."""
+    folder = Path(stream).expanduser()
+    if stream == "-" or (stream not in NAMES and folder.is_file()):
+        return
+    if stream in NAMES or not folder.is_dir():
+        describe(stream)
+        return
+    inner = sum(path.is_dir() and not path.name.startswith(".") for path in folder.iterdir())
+    if inner and not _files_in(folder):
+        got = f"none beside {inner} {'folder' if inner == 1 else 'folders'}"
+        remedy = "name one of them, or give names of files on the standard input: find "
+        remedy += "FOLDER -name '*.png' | shuf | symmetries watch REFERENCE -"
+        raise invalid(stream, "pictures in the folder itself", got, remedy)
+
+
+def shape_of(images: ImageSet) -> Shape:
+    """(C, H, W) of every picture."""
+    _, channels, height, width = images.images.shape
+    return channels, height, width
+
+
+def ordered(stream: ImageSet, shape: Shape) -> Tensor:
+    """The pictures (n, C, H, W) of stored data, in their order.
+
+    Refused if they are of another shape than the reference; a warning if they are sorted by class,
+    which the test would take for a change.
+    """
+    images, labels = stream.images, stream.labels
+    if tuple(images.shape[1:]) != shape:
+        got, remedy = f"{tuple(images.shape[1:])}", "resize both, or give pictures of one kind"
+        raise invalid("stream", f"pictures {shape}, as in the reference", got, remedy)
+    if labels is not None and len(labels.unique()) > 1 and bool((labels.diff() >= 0).all()):
+        text = "the pictures of the stream are sorted by class, and classes that come one after "
+        text += "the other are a change: shuffle them"
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+    return images
 
 
 def arriving(
@@ -40,7 +79,7 @@ def arriving(
     elif stream not in NAMES and Path(stream).expanduser().is_dir():
         yield from _growing_folder(Path(stream).expanduser(), after, shape, reading)
     else:
-        yield from _stored(stream, after, reading)
+        yield from _stored(stream, after, shape, reading)
 
 
 def _names_on_standard_input() -> Iterator[list[str]]:
@@ -65,13 +104,17 @@ def _growing_folder(
     known = _known_files(after)
     names, oldest = {name for _, name in known}, min(known, default=(0, ""))
     full = len(known) >= REMEMBERED
-    files = [p for p in folder.iterdir() if p.suffix.lower() in SUFFIXES and p.is_file()]
-    found = sorted((p.stat().st_mtime_ns, p.name) for p in files if not p.name.startswith("."))
+    found = sorted((p.stat().st_mtime_ns, p.name) for p in _files_in(folder))
     new = [one for one in found if one[1] not in names and not (full and one < oldest)]
     for start in range(0, len(new), AT_ONCE):
         some = new[start : start + AT_ONCE]
         known = sorted([*known, *some])[-REMEMBERED:]
         yield from _read([folder / name for _, name in some], shape, reading, known)
+
+
+def _files_in(folder: Path) -> list[Path]:
+    files = (p for p in folder.iterdir() if p.suffix.lower() in SUFFIXES and p.is_file())
+    return [path for path in files if not path.name.startswith(".")]
 
 
 def _known_files(after: object) -> list[tuple[int, str]]:
@@ -115,9 +158,11 @@ def _picture(path: Path, shape: Shape, size: tuple[int, int] | None) -> Tensor:
     return values
 
 
-def _stored(stream: str, after: object, reading: Reading) -> Iterator[tuple[Tensor, Any]]:
+def _stored(
+    stream: str, after: object, shape: Shape, reading: Reading
+) -> Iterator[tuple[Tensor, Any]]:
     """Pictures of stored data; those that were read before must be there, and be the same."""
-    images = read_images(stream, **reading).images
+    images = ordered(read_images(stream, **reading), shape)
     count, digest = (0, "") if after is None else _known_count(after)
     found = ""
     for picture in images[:count]:

@@ -14,6 +14,7 @@ from symmetries.analysis.pictures import (
     example_indices,
     example_labels,
     for_display,
+    spread_indices,
     to_bytes,
 )
 from symmetries.auditing.elements import make_moves
@@ -49,7 +50,7 @@ def draw_audit(
         seed: of the poses.
         without_gradients: why the model has no gradients; None if it has.
         half_width: how far each parameter goes; the group's bounds by default.
-        curve_examples: number of images for the curves of answers.
+        curve_examples: number of images for the curves of answers, spread over all.
     """
     chosen = example_indices(images, EXAMPLES)
     with untouched(model):
@@ -96,8 +97,9 @@ def orbit_tracks(
             eta[:, i] = torch.linspace(-end, end, STEPS, device=device)
             shown = [parameter.display(float(v), side) for v in eta[:, i]]
             walks.append((parameter.name, shown[0][1], [v for v, _ in shown], group.exp(eta)))
-    x = images.images[:curve_examples].to(device)
-    y = explained_classes(model, x, images.labels, slice(curve_examples))
+    rows = spread_indices(len(images), curve_examples)
+    x = images.images[rows].to(device)
+    y = explained_classes(model, x, images.labels, rows)
     examples = for_display(images.images[chosen].to(device))
     tracks = []
     for name, unit, values, element in walks:
@@ -108,9 +110,7 @@ def orbit_tracks(
     return tracks
 
 
-def explained_classes(
-    model: Model, x: Tensor, labels: Tensor | None, rows: slice | list[int]
-) -> Tensor:
+def explained_classes(model: Model, x: Tensor, labels: Tensor | None, rows: list[int]) -> Tensor:
     """Labels of some images, or the classes that the model predicts for them."""
     if labels is not None:
         return labels[rows].to(x.device)

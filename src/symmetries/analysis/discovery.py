@@ -10,6 +10,7 @@ from symmetries.analysis.collected_warnings import collect_warnings
 from symmetries.analysis.inputs import (
     Readable,
     check_pictures,
+    check_what_stays,
     read_images,
     resolve_background,
     without_constant,
@@ -125,7 +126,10 @@ def search_symmetries(
     with collect_warnings(texts):
         images = without_constant(read_images(data, **run.reading))
         check_pictures(images)
-        own = method == "orbit" and not {"hue", "saturation", "value"} & set(group.names)
+        colours = bool({"hue", "saturation", "value"} & set(group.names))
+        own = method == "orbit" and not colours
+        if method == "orbit":
+            check_what_stays(images, colours)
         value = resolve_background(images, fill, run.say, per_channel=own)
         training = {**run.training, "fill": value, "seed": run.seed}
         model: OrbitPosterior | SymmetryModel

@@ -21,6 +21,8 @@ Readable = str | Path | Images
 Say = Callable[[str], None]
 SMALLEST = 8  # pixels of a side
 COPIES = 0.02  # share of pictures that may be copies of others
+LOOKED_AT = 1000  # pictures at most, spread over all, for what stays at the border
+GREY_LEVEL = 1 / 255
 
 
 class Reading(TypedDict, total=False):
@@ -165,6 +167,34 @@ def check_pictures(images: ImageSet) -> None:
         got = f"{len(images):,} arrays of {height} x {width} numbers"
         remedy = "points, signals and tables are no pictures; enlarge pictures that are so small"
         raise invalid("data", expected, got, remedy)
+
+
+def check_what_stays(images: ImageSet, colours: bool = False) -> None:
+    """Warn if something at the border stays in all pictures, and so tells how each is moved.
+
+    The mean picture is compared with itself after half a turn, as a round window or a plain
+    background, which tell nothing of turns, are the same. Of what varies at the border, more than
+    half is then the same in all pictures.
+
+    Args:
+        images: of any values.
+        colours: whether colours are looked for: the mean picture is compared with a grey one.
+    """
+    some = images.images[:: -(-len(images) // LOOKED_AT)]
+    width = max(1, min(some.shape[-2:]) // 8)
+    border = torch.ones(some.shape[-2:], dtype=torch.bool)
+    border[width:-width, width:-width] = False
+    variance, mean = torch.var_mean(some[..., border], 0)
+    uneven = mean - mean.mean(0) if colours else (mean - mean.flip(-1)) / 2
+    if float(uneven.square().mean()) < max(GREY_LEVEL**2, float(variance.mean())):
+        return
+    text = "what is seen at the border (light, a stamp, a background) is nearly the same in all "
+    text += "pictures: it tells the pose, so that things that are turned or moved in front of it "
+    text += "do not count; cut them out, or divide by the mean picture"
+    if colours:
+        text = "the border has nearly the same colours in all pictures: they tell the hue, so that "
+        text += "things in front that change theirs do not count; make the background grey or black"
+    warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
 def without_constant(images: ImageSet) -> ImageSet:

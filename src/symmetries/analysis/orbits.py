@@ -201,7 +201,7 @@ def _check_study(images: Tensor, examples: Tensor, group: Group[Any]) -> None:
     check_like(examples, images, "examples")
     if "step" in group.units:
         remedy = "name continuous parameters, such as rotation or affine"
-        raise invalid("group", "continuous parameters", ", ".join(group.names), remedy)
+        raise invalid("group", "continuous parameters", group_name(group), remedy)
 
 
 def neighbour_distance(images: Images) -> float:

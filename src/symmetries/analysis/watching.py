@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from symmetries._validation.checks import check_images, invalid, wrong_type
-from symmetries.analysis.arriving import AT_ONCE
+from symmetries.analysis.arriving import AT_ONCE, Shape, ordered, shape_of
 from symmetries.analysis.classifiers import Classifier
 from symmetries.analysis.inputs import (
     COPIES,
@@ -76,12 +76,13 @@ def watch(
     """
     call = Call("watch", reference=reference, stream=stream, alpha=alpha, seed=seed)
     images = read_reference(reference, size=size)
+    parts = batches(stream, size, shape_of(images))
     watched: tuple[Any, ...] = ()
     if model is not None:
         loaded, labels = load_watched(model, images, trust, normalize, channels)
         watched = (loaded.call, labels)
     watcher = Watcher.fit(images.images, alpha, seed, fill, *watched)
-    for part in batches(stream, size):
+    for part in parts:
         watcher.update(part)
     info = call.info(seed, torch.device("cpu"))
     return describe(watcher, data_summary(images), lambda: info)
@@ -125,17 +126,22 @@ def load_watched(
     return loaded, None if images.labels is None else right_answers(loaded, images.labels)
 
 
-def batches(stream: Readable | Iterable[Tensor], size: tuple[int, int] | None) -> Iterator[Tensor]:
-    """The pictures (n, C, H, W) of a stream, a few at a time."""
+def batches(
+    stream: Readable | Iterable[Tensor], size: tuple[int, int] | None, shape: Shape
+) -> Iterator[Tensor]:
+    """The pictures (n, C, H, W) of a stream, a few at a time; stored ones are read at once."""
     if isinstance(stream, Iterator):
-        for part in stream:
-            if not isinstance(part, Tensor):
-                raise wrong_type("stream", "tensors (C, H, W) or (n, C, H, W)", part, "convert it")
-            pictures = part[None] if part.ndim == 3 else part
-            check_images(pictures)
-            yield pictures
-        return
-    yield from read_images(stream, size=size).images.split(AT_ONCE)  # type: ignore[arg-type]
+        return _drawn(stream)
+    return iter(ordered(read_images(stream, size=size), shape).split(AT_ONCE))  # type: ignore[arg-type]
+
+
+def _drawn(stream: Iterator[Tensor]) -> Iterator[Tensor]:
+    for part in stream:
+        if not isinstance(part, Tensor):
+            raise wrong_type("stream", "tensors (C, H, W) or (n, C, H, W)", part, "convert it")
+        pictures = part[None] if part.ndim == 3 else part
+        check_images(pictures)
+        yield pictures
 
 
 def describe(watcher: Watcher, reference: DataSummary, info: Info) -> WatchResult:
@@ -172,6 +178,8 @@ def describe(watcher: Watcher, reference: DataSummary, info: Info) -> WatchResul
 def sentence(result: WatchResult) -> str:
     """What was found, in a sentence."""
     seen = f"{result.pictures:,} pictures"
+    if not result.pictures:
+        return "no pictures have come yet"
     if not result.alarm:
         return f"no change in {seen} (evidence 10^{result.evidence:.1f} of 10^{result.limit:.1f})"
     sizes = ", ".join(f"{p.name} {_size(p)} {p.unit}" for p in result.parameters)

@@ -97,7 +97,8 @@ def _compared(path: Path, call: object, pictures: Tensor, expected: Tensor) -> E
     except Exception as error:  # of a file that does not run
         path.unlink()
         got = f"{type(error).__name__}: {first_line(error)}"
-        raise invalid(path.name, "a file that runs", got, "another group, or one view") from error
+        remedy = "give the model as module:callable, another group, or one view"
+        raise invalid(path.name, "a file that runs", got, remedy) from error
     if not off <= TOLERANCE * scale:
         path.unlink()
         got = f"outputs that differ by {off:.2g} where they are up to {scale:.2g}"

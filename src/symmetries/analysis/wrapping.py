@@ -231,16 +231,17 @@ def check_group(group: Group[Any]) -> Group[Any]:
 def split_reference(
     images: ImageSet, held_out: Readable | None, reading: Reading, seed: int
 ) -> tuple[ImageSet, ImageSet]:
-    """Pictures to learn poses from, and pictures in random order to choose by and to measure on."""
+    """Pictures to learn poses from, and shuffled ones to choose by and to measure on."""
+    generator = torch.Generator().manual_seed(mix(seed, 70))
     if held_out is not None:
         held = without_constant(read_images(held_out, **reading))
         if held.images.shape[1:] != images.images.shape[1:]:
             got = f"{tuple(held.images.shape[1:])} and {tuple(images.images.shape[1:])}"
             raise invalid("held_out", "pictures of the reference's shape", got, "resize them")
-        order = torch.randperm(len(held), generator=torch.Generator().manual_seed(mix(seed, 70)))
+        order = torch.randperm(len(held), generator=generator)
         kept, held = images, held.subset(order[:MOST_HELD_OUT])
     else:
-        order = torch.randperm(len(images), generator=torch.Generator().manual_seed(mix(seed, 70)))
+        order = torch.randperm(len(images), generator=generator)
         count = min(round(HELD_OUT * len(images)), MOST_HELD_OUT)
         kept, held = images.subset(order[count:]), images.subset(order[:count])
     if len(held) < LEAST_HELD_OUT:

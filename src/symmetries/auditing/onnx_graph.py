@@ -24,7 +24,7 @@ from symmetries.auditing.onnx_check import (
     not_converted,
     output_name,
 )
-from symmetries.auditing.onnx_operators import OPERATORS, Attributes
+from symmetries.auditing.onnx_operators import OPERATORS, SIZES, Attributes
 
 DTYPES = {
     "tensor(double)": torch.float64,
@@ -40,16 +40,17 @@ class Node(nn.Module):
     Args:
         operator: name among :data:`OPERATORS`.
         attributes: of the node.
+        sizes: inputs by position that are whole numbers and always the same.
     """
 
-    def __init__(self, operator: str, attributes: Attributes) -> None:
+    def __init__(self, operator: str, attributes: Attributes, sizes: dict[int, list[int]]) -> None:
         super().__init__()
-        self.operator = operator
-        self.attributes = attributes
+        self.operator, self.attributes, self.sizes = operator, attributes, sizes
 
     def forward(self, *inputs: Tensor | None) -> Any:  # noqa: ANN401 - one tensor or several
         """The outputs."""
-        return OPERATORS[self.operator](list(inputs), self.attributes)
+        given = [self.sizes.get(at, part) for at, part in enumerate(inputs)]
+        return OPERATORS[self.operator](given, self.attributes)
 
 
 class OnnxGraph(nn.Module):
@@ -91,7 +92,12 @@ class OnnxGraph(nn.Module):
                 self._keep(node.output[0], torch.as_tensor(next(iter(given.values()))))
                 continue
             name = self._fresh(re.sub(r"\W+", "_", node.name).strip("_") or node.op_type)
-            self.add_module(name, Node(node.op_type, given))
+            fixed = [at for at in SIZES.get(node.op_type, ()) if at < len(node.input)]
+            sizes = {
+                at: getattr(self, self.constants.get(node.input[at], ""), None) for at in fixed
+            }
+            whole = {at: part.flatten().tolist() for at, part in sizes.items() if part is not None}
+            self.add_module(name, Node(node.op_type, given, whole))
             self.steps.append((name, list(node.input), list(node.output)))
 
     def forward(self, x: Tensor) -> Tensor:

@@ -18,8 +18,8 @@ Attributes = dict[str, Any]
 Operator = Callable[[list[Any], Attributes], Any]
 
 
-def _ints(value: Tensor | None) -> list[int] | None:
-    return None if value is None else [int(part) for part in value.flatten().tolist()]
+def _ints(value: Tensor | list[int] | None) -> list[int] | None:
+    return value.flatten().tolist() if isinstance(value, Tensor) else value
 
 
 def _axes(inputs: list[Any], given: Attributes, at: int = 1) -> list[int] | None:
@@ -332,3 +332,8 @@ OPERATORS: dict[str, Operator] = {
     "Upsample": resize,
     "Where": _plain(torch.where),
 }
+
+# Inputs that are sizes or axes: as numbers, constants of a file are known when it is exported again
+SIZES: dict[str, tuple[int, ...]] = {"ConstantOfShape": (0,), "Slice": (1, 2, 3, 4)}
+SIZES |= dict.fromkeys(("Expand", "Pad", "Reshape", "Split", "Squeeze", "Unsqueeze"), (1,))
+SIZES |= {name: (1,) for name in OPERATORS if name.startswith("Reduce")}

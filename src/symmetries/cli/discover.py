@@ -93,6 +93,6 @@ def table(result: "SymmetryResult") -> Table:
             *cells,
             f"[{VERDICTS[part.verdict]}]{part.verdict}{steps}[/]",
         )
-    if remarks(result):
-        shown.caption, shown.caption_justify = "\n".join(map(escape, remarks(result))), "left"
+    if found := remarks(result):
+        shown.caption, shown.caption_justify = "\n".join(map(escape, found)), "left"
     return shown

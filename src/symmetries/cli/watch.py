@@ -1,5 +1,6 @@
 """``symmetries watch``: whether a stream of pictures has changed, how, and since when."""
 
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -54,17 +55,15 @@ def watch(
 
     from symmetries import __version__
     from symmetries._utils.provenance import threads
-    from symmetries.analysis.arriving import arriving
+    from symmetries.analysis.arriving import arriving, check_stream, shape_of
     from symmetries.analysis.provenance import data_summary
     from symmetries.analysis.watching import describe, load_watched, read_reference, sentence
     from symmetries.cli.inputs import reading_arguments
     from symmetries.cli.output import owned
     from symmetries.cli.runs import begin
-    from symmetries.data.registry import describe as describe_set
     from symmetries.monitoring import Watcher
 
-    if stream != "-" and not Path(stream).exists():
-        describe_set(stream)  # refuses what is no name of a data set either, before any work
+    check_stream(stream)
     machine = options.Machine(seed=seed, device="cpu")
     chosen = [reference, stream, *options.given(alpha=alpha, fill=fill, model=model)]
     chosen += [*options.given(normalize=normalize, channels=channels, trust=trust)]
@@ -87,6 +86,9 @@ def watch(
             "version": f"symmetries {__version__}, torch {torch.__version__}",
         }
         watcher = None if output.overwrite else resumed(run.out, started)
+        after = None if watcher is None or watcher.position is None else watcher.position["after"]
+        coming = arriving(stream, after, shape_of(images), how)
+        first = [] if stream == "-" else list(islice(coming, 1))  # refused before it learns
         if watcher is None:
             watcher = Watcher.fit(images.images, alpha, seed, fill, *watched)
             watcher.position = {**started, "threads": threads(), "after": None}
@@ -99,7 +101,7 @@ def watch(
         write(run.out, watcher, result)
         written = result.pictures
         position = watcher.position
-        for pictures, after in arriving(stream, position["after"], watcher.reader.shape, how):
+        for pictures, after in chain(first, coming):
             watcher.update(pictures)
             watcher.position = {**position, "after": after}
             result = describe(watcher, summary, info)

@@ -114,6 +114,10 @@ def check_unit_range(images: Tensor, name: str, slack: float = 0.0) -> None:
         return
     check_finite(images, name)
     remedy = "divide by 255, or by the largest value that they can have"
+    if low < -slack:
+        remedy = (
+            f"undo the normalisation, or ({name} - {name}.min()) / ({name}.max() - {name}.min())"
+        )
     if high <= 2:
         remedy = f"map them there, for example ({name} + 1) / 2"
     raise invalid(name, "values in [0, 1]", f"values in [{low:g}, {high:g}]", remedy)
