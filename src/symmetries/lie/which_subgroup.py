@@ -25,6 +25,8 @@ FEWEST = 20  # pairs of copies
 COMPARED = 400  # elements that distances are computed from
 DRAWS = 40
 SLACK = 1.2  # times the distance of two samples of the group itself
+STANDS_OUT = 4.0  # standard errors of a mean that is 0 for even draws
+HIGHEST = 6  # degree of characters: some is 1 on average for every closed subgroup of SO(3)
 
 
 @dataclass(frozen=True)
@@ -139,10 +141,32 @@ def find_subgroup(
         for rival in rivals
     ]
     second = min(others, default=(math.nan, "none"))
-    if not reason and distance > SLACK * expected + 2 * seen.error + TINY:
+    blur = 2 * seen.error if len(found.elements) else 0.0  # errors move even draws to even draws
+    if not reason and (
+        distance > SLACK * expected + blur + TINY or _uneven(elements, found) > STANDS_OUT
+    ):
         reason = f"rotations are in {found.name}, but not spread evenly over it"
     numbers = (distance, expected, second[1], second[0], len(elements), seen.matched, seen.error)
     return SubgroupAnswer(found, *numbers, reason)
+
+
+def _uneven(elements: Tensor, group: Subgroup) -> float:
+    """Largest mean of the characters of a continuous group, in standard errors; 0 for finite ones.
+
+    Characters, cos k t of rotations in the plane or about one axis by t, are 0 on average over the
+    whole group. Over each of its closed subgroups some of them are not, and few elements show it.
+    """
+    if len(group.elements):
+        return 0.0
+    turns = elements[torch.linalg.det(elements) > 0]
+    angle = angles(turns, torch.eye(group.dim, dtype=turns.dtype)[None])
+    if group.name == "SO(3)":
+        degrees = torch.arange(1, HIGHEST + 1, dtype=angle.dtype)
+        half = angle.clamp_min(TINY) / 2
+        values, size = ((2 * degrees + 1) * half).sin() / half.sin(), 1.0
+    else:
+        values, size = (torch.arange(1, MOST_ELEMENTS + 1) * angle).cos(), 0.5
+    return float(values.mean(0).max()) * math.sqrt(len(turns) / size)
 
 
 def wasserstein(first: Tensor, second: Tensor) -> float:
