@@ -38,6 +38,7 @@ from symmetries.lie.frames import shown_frame
 from symmetries.lie.functions import Function
 from symmetries.lie.groups import learned_group
 from symmetries.lie.search import search
+from symmetries.lie.slopes import where_slopes_explain
 from symmetries.lie.units import split_halves
 from symmetries.results import RunInfo
 from symmetries.results.generators import (
@@ -217,6 +218,7 @@ def describe_generators(
         source, quality = "model", None
         found = search(model, table.x, fields, rule, epsilon, halves[0], vectors)
         answers = certify_function(found, table.units, halves, epsilon, level)
+        answers = where_slopes_explain(found.problem, found.coordinates, answers, epsilon)
     else:
         fitted = fit_table(table, rule, degree, halves[0])
         source, quality = fitted.source, fitted.quality
@@ -241,6 +243,7 @@ def describe_generators(
         nearly_dependent(table.x, table.names),
         far_away(table.x, table.names),
         rests_on_few(found, answers, epsilon),
+        quality.stray_warning(epsilon) if quality and answers.least else "",
     )
     doubts = tuple(filter(None, asked))
     for doubt in doubts:

@@ -30,7 +30,7 @@ def as_function(model: Function, points: Tensor) -> Function:
 
     if isinstance(model, Polynomial):
         return function
-    few = points[:8].double()
+    few = points[:: max(1, len(points) // 8)][:8].double()  # all over the data, not copies of one
     with torch.no_grad():
         together = call_model(function, few)
     if not isinstance(together, Tensor):

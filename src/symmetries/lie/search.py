@@ -54,9 +54,9 @@ class Search:
     kind: str
     unsearched: int = 0
 
-    def of(self, model: Function, points: Tensor) -> "Search":
-        """The same fields and units for another function, at other points (n, d)."""
-        pulled = self.chart.pull_back(self.scale(as_function(model, points)))
+    def of(self, function: Function, points: Tensor) -> "Search":
+        """The same fields and units for another function (n, d) -> (n, m), at other points."""
+        pulled = self.chart.pull_back(self.scale(function))
         return replace(
             self,
             problem=replace(self.problem, function=pulled),
