@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from symmetries._validation.checks import as_path, check_number, check_whole, invalid
-from symmetries.analysis.certified_bases import certified_basis, rests_on_few
+from symmetries.analysis.certified_bases import certified_basis, faintly_ignored, rests_on_few
 from symmetries.analysis.generator_pictures import orbit_curves
 from symmetries.analysis.picture_generators import describe_picture_generators, refuse_table_options
 from symmetries.analysis.provenance import Call
@@ -243,6 +243,7 @@ def describe_generators(
         nearly_dependent(table.x, table.names),
         far_away(table.x, table.names),
         rests_on_few(found, answers, epsilon),
+        faintly_ignored(found, epsilon),
         quality.stray_warning(epsilon) if quality and answers.least else "",
     )
     doubts = tuple(filter(None, asked))

@@ -44,6 +44,7 @@ class Search:
         scale: from a function to one with outputs of unit size.
         kind: of the fields, as they were asked for.
         unsearched: number of fields that were left out, of very many, and may be symmetries too.
+        faint: largest slope along an ignored direction, relative to that along a random one.
     """
 
     problem: Problem
@@ -53,6 +54,7 @@ class Search:
     scale: Callable[[Function], Function]
     kind: str
     unsearched: int = 0
+    faint: float = 0.0
 
     def of(self, function: Function, points: Tensor) -> "Search":
         """The same fields and units for another function (n, d) -> (n, m), at other points."""
@@ -123,13 +125,14 @@ def search(
         scale = _on_surface(scale, surface, function, chart, z)
     pulled = chart.pull_back(scale(function))
     ignored, unsearched = torch.zeros(0, chart.dim, dtype=torch.float64), 0
+    faint = 0.0
     if vectors > 1 or law == "density":
         check_choice(kind, ("linear", "affine"), "fields")
         _check_unknowns((chart.dim // vectors) ** 2)
         family = tied_fields(kind, chart.dim // vectors, vectors)
     elif law == "invariant" and kind in ("linear", "affine"):
         threshold = ignore if kind == "affine" else RANK  # linear fields cannot be tested there
-        kept, ignored = ignored_axes(pulled, z if first is None else z[first], threshold)
+        kept, ignored, faint = ignored_axes(pulled, z if first is None else z[first], threshold)
         unknowns = len(kept) * (len(kept) + (kind == "affine"))
         if unknowns > DIRECT:
             chosen = torch.arange(len(z)) if first is None else first
@@ -150,7 +153,7 @@ def search(
     outputs = pulled(z[:1]).shape[1]
     problem = Problem(pulled, family, law, outputs)
     _check_unknowns(problem.unknowns)
-    return Search(problem, chart, z, len(ignored), scale, kind, unsearched)
+    return Search(problem, chart, z, len(ignored), scale, kind, unsearched, faint)
 
 
 def _check_unknowns(count: int) -> None:
