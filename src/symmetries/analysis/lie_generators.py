@@ -37,6 +37,7 @@ from symmetries.lie.fitting import FitQuality
 from symmetries.lie.frames import shown_frame
 from symmetries.lie.functions import Function
 from symmetries.lie.groups import learned_group
+from symmetries.lie.predictors import Predictor
 from symmetries.lie.search import search
 from symmetries.lie.slopes import where_slopes_explain
 from symmetries.lie.units import split_halves
@@ -69,7 +70,7 @@ def generators(
     data: TableData | ImageSet,
     y: NDArray[Any] | Tensor | None = None,
     *,
-    model: Function | None = None,
+    model: Function | Predictor | None = None,
     fields: str | Sequence[Field] = "affine",
     law: str | None = None,
     epsilon: float | None = None,
@@ -93,7 +94,8 @@ def generators(
         data: x (n, d), a pair (x, y), trajectories (N, T, d), or the path of an .npz or .csv file;
             pictures (n, C, H, W), or a set of images.
         y: outputs (n,) or (n, m).
-        model: a module, or a differentiable function of torch tensors (n, d), one row at a time.
+        model: a module, a differentiable function of torch tensors (n, d), one row at a time, or a
+            fitted estimator of scikit-learn, whose slopes are finite differences.
         fields: "affine", "linear", "quadratic", "cubic", or functions from points to velocities;
             for pictures "affine", "quadratic", "cubic", "fourier" or "colour".
         law: "invariant", "equivariant" (outputs change by a linear map), "dynamics" or "density"
@@ -194,7 +196,7 @@ def _group_of(result: GeneratorResult, name: str) -> MatrixGroup:
 
 def describe_generators(
     table: VectorTable,
-    model: Function | None,
+    model: Function | Predictor | None,
     fields: str | Sequence[Field],
     law: str | None,
     epsilon: float | None,

@@ -25,6 +25,7 @@ from symmetries.lie.pictures import (
     picture_fields,
 )
 from symmetries.lie.planar_names import ALIKE, SAME, flow_lines, nearest_named
+from symmetries.lie.predictors import Predictor
 from symmetries.lie.slopes import where_slopes_explain
 from symmetries.lie.units import split_halves
 from symmetries.results import RunInfo
@@ -51,7 +52,7 @@ class PictureEquations:
 
 def describe_picture_generators(
     data: ImageSet,
-    model: Function | None,
+    model: Function | Predictor | None,
     fields: object,
     epsilon: float | None,
     level: float,
@@ -165,7 +166,7 @@ def _few(basis: Tensor, shown: list[FieldGenerator]) -> list[tuple[Tensor, Field
 
 
 def _task(
-    model: Function, family: PictureFields, pictures: Tensor, first: Tensor
+    model: Function | Predictor, family: PictureFields, pictures: Tensor, first: Tensor
 ) -> PictureProblem:
     """The equations of a function of pictures, with outputs of unit size."""
     function = as_function(model, pictures)

@@ -23,6 +23,7 @@ from symmetries.lie.functions import Function, as_function
 from symmetries.lie.krylov import best_fields
 from symmetries.lie.names import AlgebraName, name_algebra
 from symmetries.lie.polarisation import LAWS, Problem, Spectrum
+from symmetries.lie.predictors import Predictor
 from symmetries.lie.surfaces import slope_ratio
 
 DEGREES = {"quadratic": 2, "cubic": 3}
@@ -87,7 +88,7 @@ class Search:
 
 
 def search(
-    model: Function,
+    model: Function | Predictor,
     points: Tensor,
     fields: str | Sequence[Field] = "linear",
     law: str = "invariant",
@@ -99,7 +100,7 @@ def search(
     """Set up the search for the symmetries of a function.
 
     Args:
-        model: from points (n, d) to outputs (n, m) or (n,): a module or a callable.
+        model: from points (n, d) to outputs (n, m) or (n,): a module, a callable or an estimator.
         points: (n, d), where the function is used.
         fields: "linear", "affine", "quadratic", "cubic", or functions from points to velocities.
         law: "invariant": df(v) = 0; "equivariant": df(v) = B f for any matrix B; "dynamics": the

@@ -25,7 +25,7 @@ FEWEST = 20  # pairs of copies
 COMPARED = 400  # elements that distances are computed from
 DRAWS = 40
 SLACK = 1.2  # times the distance of two samples of the group itself
-STANDS_OUT = 4.0  # standard errors of a mean that is 0 for even draws
+STANDS_OUT = 4.5  # standard errors of the largest of 120 means that are 0 for even draws
 HIGHEST = 6  # degree of characters: some is 1 on average for every closed subgroup of SO(3)
 
 
