@@ -50,7 +50,7 @@ def differenced(estimator: Predictor, points: Tensor) -> Callable[[Tensor], Tens
         found = torch.from_numpy(np.array(call(x.detach().numpy()), dtype=np.float64))
         return found[:, None] if found.ndim == 1 else found
 
-    return lambda x: _Differenced.apply(x, outputs, steps)  # type: ignore[no-any-return]
+    return lambda x: _Differenced.apply(x, outputs, steps)  # type: ignore[no-untyped-call]
 
 
 class _Differenced(torch.autograd.Function):
