@@ -142,9 +142,7 @@ def find_subgroup(
     ]
     second = min(others, default=(math.nan, "none"))
     blur = 2 * seen.error if len(found.elements) else 0.0  # errors move even draws to even draws
-    if not reason and (
-        distance > SLACK * expected + blur + TINY or _uneven(elements, found)
-    ):
+    if not reason and (distance > SLACK * expected + blur + TINY or _uneven(elements, found)):
         reason = f"rotations are in {found.name}, but not spread evenly over it"
     numbers = (distance, expected, second[1], second[0], len(elements), seen.matched, seen.error)
     return SubgroupAnswer(found, *numbers, reason)
