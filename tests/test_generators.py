@@ -321,6 +321,21 @@ def test_directions_without_influence_do_not_depend_on_units():
         assert found.name.startswith("so(2) + translations in x3")
 
 
+def test_directions_that_hardly_matter_are_warned_about():
+    def nearly_flat(x):
+        return x[:, :2].square().sum(1) + (0.15 * x[:, 2]).square()
+
+    x = points(500, 3)
+    with pytest.warns(UserWarning, match="changes along 1 of 3 directions .* An epsilon below"):
+        coarse = symmetries.generators(x, model=nearly_flat, epsilon=0.05)
+    assert coarse.name == "so(2) + translations in x3"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert symmetries.generators(x, model=nearly_flat, epsilon=0.005).name == "so(3)"
+        flat = symmetries.generators(x, model=lambda x: x[:, :2].pow(3).sum(1) + x[:, 0])
+    assert flat.name == "translations in x3"
+
+
 def test_noise_on_a_thin_ring_is_no_symmetry():
     # Across the ring the slope of any fit is huge, and moving along it looks harmless.
     for seed in range(6):

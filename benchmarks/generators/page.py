@@ -20,11 +20,12 @@ TITLES = {
     "false_certificates-networks-0.005": "Random networks, half of it (`--epsilon 0.005`)",
     "false_certificates-tables-0.01": "Asymmetric tables (`--kinds table`)",
     "systems": "Ten polynomial systems (`python -m benchmarks.generators.systems`)",
+    "systems_again": "Ten systems, some seeds again (`--name systems_again`)",
     "subgroups": "Subgroups of SO(3) (`python -m benchmarks.generators.subgroups`)",
     "densities": "Unlabelled data (`python -m benchmarks.generators.densities`)",
     "streamed": "A million points (`python -m benchmarks.generators.streamed`)",
     "many_coordinates": "Many coordinates (`python -m benchmarks.generators.streamed --many`)",
-    "2_body": "Two bodies (`python -m benchmarks.generators.n_body`)",
+    "2_body": "Two bodies (`python -m benchmarks.generators.n_body --degree 3`)",
     "2_body-liegan": "Two bodies, LieGAN's orbits and its generator (`--orbits FILE --peer FILE`)",
     "3_body": "Three bodies (`python -m benchmarks.generators.n_body --bodies 3`)",
     "peer_liegg": "LieGG's own code on the same networks "

@@ -162,6 +162,24 @@ def test_known_algebras_have_their_names_in_any_basis(matrices, name, frame):
     assert name_algebra(mixed).closure < 1e-10
 
 
+def test_commuting_turns_and_scalings_are_told_apart_in_any_basis():
+    turn, still = orthogonal(1, 1)[0], torch.zeros(2, 2).double()
+    fields = torch.stack(
+        [
+            torch.block_diag(turn, turn),
+            torch.block_diag(IDENTITY[0], still),
+            torch.block_diag(still, IDENTITY[0]),
+        ]
+    )
+    for seed in range(5):
+        generator = torch.Generator().manual_seed(seed)
+        mix, change = (torch.randn(n, n, generator=generator).double() for n in (3, 4))
+        change = torch.matrix_exp(0.6 * change)
+        mixed = change @ torch.einsum("ij,jab->iab", mix, fields) @ torch.linalg.inv(change)
+        mixed += 0.002 * torch.randn(mixed.shape, generator=generator)
+        assert name_algebra(affine(mixed)).text == "scaling + scaling + so(2)"
+
+
 def test_noise_changes_no_name():
     generator = torch.Generator().manual_seed(0)
     for matrices, name in NAMED[1:4]:

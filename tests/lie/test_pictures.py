@@ -9,6 +9,7 @@ from benchmarks.generators.planted_pictures import (
     RAYS,
     RINGS,
     SIDE,
+    blobs,
     scattered,
     swirled,
     turned,
@@ -19,7 +20,7 @@ import symmetries
 from symmetries.actions import ImageAction
 from symmetries.analysis.lie_generators import load_group
 from symmetries.lie.pictures import PictureProblem, gradients, picture_fields, plane_points
-from symmetries.lie.planar_names import planar_name
+from symmetries.lie.planar_names import ALIKE, nearest_named
 
 
 def test_velocities_are_those_of_small_motions():
@@ -93,6 +94,43 @@ def test_sets_that_are_turned_a_little_do_not(angles):
     assert symmetries.generators(turned(3000, 0, angles)).dimension[0] == 0
 
 
+def test_sets_of_one_shape_in_the_middle_that_is_turned_have_the_rotation():
+    # Such pictures are even, and shifts move them where no two of them differ.
+    x, y = plane_points(24, 24).T
+    angle = 2 * math.pi * torch.rand(3000, 1, generator=torch.Generator().manual_seed(7)).double()
+    along, across = x * angle.cos() + y * angle.sin(), y * angle.cos() - x * angle.sin()
+    pictures = torch.exp(-(along**2) / 0.3 - across**2 / 0.03).reshape(-1, 1, 24, 24)
+    found = symmetries.generators(pictures.float())
+    assert (found.name, found.dimension) == ("so(2)", (1, 1))
+    values = [part.defect for part in found.spectrum]
+    assert values == sorted(values)
+    assert values[1] > 0.5  # shifts, too
+
+
+def test_copies_of_pictures_count_once():
+    few = turned(40, 0, 2 * math.pi).repeat(30, 1, 1, 1)
+    assert "40 pictures, and at least 200" in symmetries.generators(few).answer
+    with pytest.raises(ValueError, match="pictures that differ"):
+        symmetries.generators(torch.ones(300, 1, 16, 16))
+
+
+def test_models_that_jump_are_not_certified():
+    found = symmetries.generators(
+        scattered(600), model=lambda x: RINGS(x) + (x[..., 16:].sum((1, 2, 3)) > 6)[:, None]
+    )
+    assert found.dimension == (0, 6)
+    assert "it has jumps" in found.answer
+
+
+def test_fields_that_are_only_like_a_named_one_are_not_called_so():
+    # All the ink: fields without divergence that end at the border; the rotation does not.
+    places = 0.5 * torch.randn(600, 3, 2, generator=torch.Generator().manual_seed(0)).double()
+    found = symmetries.generators(
+        blobs(places), model=lambda x: x.sum((1, 2, 3))[:, None], fields="cubic"
+    )
+    assert found.name == "like rotation"
+
+
 def test_colours():
     generator = torch.Generator().manual_seed(0)
     pictures = torch.rand(500, 3, 16, 16, generator=generator)
@@ -141,9 +179,10 @@ def test_names_of_fields():
     family = picture_fields("cubic", (1, 16, 16))
     row = torch.zeros(20, dtype=torch.float64)
     row[list(family.names).index("x d/dx")] = 1
-    assert planar_name(family, row) == "stretch along x"
+    alike, name, _ = nearest_named(family, row)
+    assert (name, round(alike, 6)) == ("stretch along x", 1.0)
     row[list(family.names).index("x y d/dy")] = 1
-    assert planar_name(family, row) == ""
+    assert nearest_named(family, row)[0] < ALIKE
 
 
 def test_the_problem_measures_the_same_in_parts():

@@ -76,6 +76,30 @@ def test_what_is_no_subgroup_is_not_named():
     assert "pairs of copies" in single.answer
 
 
+@pytest.mark.parametrize(("name", "noise"), [("I", 0.0), ("O", 0.3), ("T", 0.3), ("C6", 0.15)])
+def test_finite_groups_with_too_few_or_noisy_copies_are_not_called_continuous(name, noise):
+    # 200 pairs do not show all 60 elements of I; errors of 10 degrees blur the others.
+    if name == "C6":
+        turn = cross_matrix(torch.tensor([0.0, 0.6, 0.8], dtype=torch.float64)) * math.pi / 3
+        elements = torch.stack([torch.linalg.matrix_exp(n * turn) for n in range(6)])
+    else:
+        elements = SOLIDS[name]
+    for seed in range(4):
+        drawn = elements[torch.randint(len(elements), (400,), generator=source(seed))]
+        found = find_subgroup(copies(drawn, objects=20, noise=noise), "so3", same=0.6)
+        assert found.answer == name or "cannot be told" in found.answer
+
+
+@pytest.mark.parametrize("folds", [1, 2, 4])
+def test_uneven_angles_are_not_called_a_group(folds):
+    generator = source(folds)
+    angle = 2 * math.pi * torch.rand(2000, 1, 1, generator=generator, dtype=torch.float64)
+    kept = torch.rand(2000, generator=generator) < (1 + (folds * angle[:, 0, 0]).cos()) / 2
+    upright = cross_matrix(torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64))
+    turned = copies(torch.linalg.matrix_exp(angle[kept][:600] * upright))
+    assert "not spread evenly" in find_subgroup(turned, "so3").answer
+
+
 def test_rotations_and_distances_agree_with_their_definitions():
     turns = SPACE.sample(40, source(11))
     x = torch.randn(40, 5, 3, generator=source(12), dtype=torch.float64)

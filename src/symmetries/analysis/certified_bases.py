@@ -21,6 +21,7 @@ from symmetries.lie.names import AlgebraName, name_algebra
 from symmetries.lie.search import DEGREES, Search
 from symmetries.results.generators import FieldDefect, FieldGenerator, GeneratorResult
 
+FAINT = 0.3  # times epsilon
 FEW = 0.02  # part of the rows
 SOME = 8  # fields whose violations are looked at
 
@@ -118,6 +119,18 @@ def rests_on_few(found: Search, answers: Certificates, epsilon: float) -> str:
         f"{few} of {len(order)} rows, those with the largest slopes and speeds, carry half of what "
         f"defects are relative to. Over the half of the rows that carry least, a defect is "
         f"{defect:.2g}, and not {epsilon:g}. Leave few rows out, or use logarithms of the columns."
+    )
+
+
+def faintly_ignored(found: Search, epsilon: float) -> str:
+    """A warning if directions count as ignored that the function depends on, or an empty string."""
+    if found.faint < FAINT * epsilon:
+        return ""
+    return (
+        f"The function changes along {found.ignored} of {found.chart.dim} directions by up to "
+        f"{found.faint:.2g} of what it does along random ones. As that is less than epsilon, it "
+        "counts as not depending on them: fields that mix them with others were not searched, and "
+        f"the name leaves them out. An epsilon below {found.faint / 2:.1g} keeps them."
     )
 
 

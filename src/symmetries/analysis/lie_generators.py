@@ -12,7 +12,12 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from symmetries._validation.checks import as_path, check_number, check_whole, invalid
-from symmetries.analysis.certified_bases import certified_basis, certified_result, rests_on_few
+from symmetries.analysis.certified_bases import (
+    certified_basis,
+    certified_result,
+    faintly_ignored,
+    rests_on_few,
+)
 from symmetries.analysis.generator_pictures import orbit_curves
 from symmetries.analysis.picture_generators import describe_picture_generators, refuse_table_options
 from symmetries.analysis.settings import Session
@@ -37,7 +42,9 @@ from symmetries.lie.fitting import FitQuality
 from symmetries.lie.frames import shown_frame
 from symmetries.lie.functions import Function
 from symmetries.lie.groups import learned_group
+from symmetries.lie.predictors import Predictor
 from symmetries.lie.search import search
+from symmetries.lie.slopes import where_slopes_explain
 from symmetries.lie.units import split_halves
 from symmetries.results.generators import (
     FitSummary,
@@ -66,7 +73,7 @@ def generators(
     data: TableData | ImageSet | DataLoader[Any],
     y: NDArray[Any] | Tensor | None = None,
     *,
-    model: Function | None = None,
+    model: Function | Predictor | None = None,
     fields: str | Sequence[Field] = "affine",
     law: str | None = None,
     epsilon: float | None = None,
@@ -90,7 +97,8 @@ def generators(
         data: x (n, d), a pair (x, y), trajectories (N, T, d), or the path of an .npz or .csv file;
             pictures (n, C, H, W), a set of images or a ``DataLoader`` of them.
         y: outputs (n,) or (n, m).
-        model: a module, or a differentiable function of torch tensors (n, d), one row at a time.
+        model: a module, a differentiable function of torch tensors (n, d), one row at a time, or a
+            fitted estimator of scikit-learn, whose slopes are finite differences.
         fields: "affine", "linear", "quadratic", "cubic", or functions from points to velocities;
             for pictures "affine", "quadratic", "cubic", "fourier" or "colour".
         law: "invariant", "equivariant" (outputs change by a linear map), "dynamics" or "density"
@@ -180,7 +188,7 @@ def _group_of(result: GeneratorResult, name: str) -> MatrixGroup:
 
 def describe_generators(
     table: VectorTable,
-    model: Function | None,
+    model: Function | Predictor | None,
     fields: str | Sequence[Field],
     law: str | None,
     epsilon: float | None,
@@ -203,6 +211,7 @@ def describe_generators(
         source, quality = "model", None
         found = search(model, table.x, fields, rule, epsilon, halves[0], vectors)
         answers = certify_function(found, table.units, halves, epsilon, level)
+        answers = where_slopes_explain(found.problem, found.coordinates, answers, epsilon)
     else:
         fitted = fit_table(table, rule, degree, halves[0])
         source, quality = fitted.source, fitted.quality
@@ -229,6 +238,8 @@ def describe_generators(
         nearly_dependent(table.x, table.names),
         far_away(table.x, table.names),
         rests_on_few(found, answers, epsilon),
+        faintly_ignored(found, epsilon),
+        quality.stray_warning(epsilon) if quality and answers.least else "",
     )
     doubts = tuple(filter(None, asked))
     for doubt in doubts:

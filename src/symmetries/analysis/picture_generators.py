@@ -25,7 +25,9 @@ from symmetries.lie.pictures import (
     cosine_tests,
     picture_fields,
 )
-from symmetries.lie.planar_names import flow_lines, nearest_named, planar_name
+from symmetries.lie.planar_names import ALIKE, SAME, flow_lines, nearest_named
+from symmetries.lie.predictors import Predictor
+from symmetries.lie.slopes import where_slopes_explain
 from symmetries.lie.units import split_halves
 from symmetries.results.generators import (
     GeneratorResult,
@@ -34,6 +36,7 @@ from symmetries.results.generators import (
 from symmetries.results.pictures import OrbitCurves
 
 EPSILON = 0.1  # pixels and interpolation alone cost some per cent
+PUSHED = 500  # pictures that tell whether a model jumps
 MOST = 2**25  # numbers of a distribution's changes, which are held in memory
 
 
@@ -47,7 +50,7 @@ class PictureEquations:
 
 def describe_picture_generators(
     data: ImageSet,
-    model: Function | None,
+    model: Function | Predictor | None,
     fields: object,
     epsilon: float | None,
     level: float,
@@ -71,29 +74,34 @@ def describe_picture_generators(
     check_number(level, "level", 0.5, 0.9999)
     check_whole(run.seed, "seed", 0, 2**63 - 1)
     family = picture_fields(kind, (pictures.shape[1], pictures.shape[2], pictures.shape[3]))
-    if model is None:
-        pictures = pictures[: MOST // (TESTS * family.size)]
     units = pictures.flatten(1).unique(dim=0, return_inverse=True)[1]  # copies are one unit
+    if model is None:  # they count once
+        order = units.argsort(stable=True)
+        first = order[units[order].diff(prepend=units.new_tensor([-1])) > 0].sort().values
+        pictures = pictures[first[: MOST // (TESTS * family.size)]]
+        units = torch.arange(len(pictures))
     halves = split_halves(units, run.seed)
     law: Literal["invariant", "density"] = "density" if model is None else "invariant"
     if model is None:
         generator = torch.Generator().manual_seed(run.seed)
-        tests = cosine_tests(pictures[halves[0]], generator)
+        tests = cosine_tests(pictures[halves[0]] if len(halves[0]) else pictures, generator)
         answers = certify_distribution(tests, family, pictures, halves, epsilon, level, run.seed)
         outputs = TESTS
     else:
         problem = _task(model, family, pictures, halves[0])
         equations = PictureEquations(problem, pictures)
         answers = certify_function(equations, units, halves, epsilon, level, farther=False)
+        answers = where_slopes_explain(problem, pictures[:PUSHED], answers, epsilon)
         outputs = problem.outputs
     basis = _basis(family, answers, epsilon, level)
     matrices = _matrices(family, basis)
-    title = _name(family, basis, matrices)
+    words = [_word(family, row, answers, epsilon, level, len(basis)) for row in basis]
+    title = _name(family, words, matrices)
     coordinates = _coordinates(family)
     texts = []
-    for row in basis:
-        known = "" if family.kind == "colour" else planar_name(family, row)
-        texts.append(f"{known}: {field_words(family, row)}" if known else field_words(family, row))
+    for word, row in zip(words, basis, strict=True):
+        text = field_words(family, row)
+        texts.append(f"{word}: {text}" if word else text)
     shown = certified_fields(answers, basis, matrices, texts, level)
     result = certified_result(
         (answers, shown, title, epsilon, level, run),
@@ -126,7 +134,7 @@ def describe_picture_generators(
 
 
 def _task(
-    model: Function, family: PictureFields, pictures: Tensor, first: Tensor
+    model: Function | Predictor, family: PictureFields, pictures: Tensor, first: Tensor
 ) -> PictureProblem:
     """The equations of a function of pictures, with outputs of unit size."""
     function = as_function(model, pictures)
@@ -173,13 +181,32 @@ def _matrices(family: PictureFields, basis: Tensor) -> Tensor | None:
     return whole
 
 
-def _name(family: PictureFields, basis: Tensor, matrices: Tensor | None) -> AlgebraName:
-    if len(basis) == 0:
+def _word(
+    family: PictureFields,
+    row: Tensor,
+    answers: Certificates,
+    epsilon: float,
+    level: float,
+    count: int,
+) -> str:
+    """The word for a planar field, or nothing; of one that it is like only if that passes, too."""
+    if family.kind == "colour":
+        return ""
+    alike, word, named = nearest_named(family, row)
+    if alike <= ALIKE:
+        return ""
+    if alike < SAME and answers.judge is not None:
+        each = 1 - (1 - level) / 2 / count
+        return word if answers.judge([named[None]], each)[0].high <= epsilon else f"like {word}"
+    return word
+
+
+def _name(family: PictureFields, words: list[str], matrices: Tensor | None) -> AlgebraName:
+    if not words:
         return AlgebraName("no symmetry", r"\text{no symmetry}", (), 0, 0, 0.0)
     if matrices is not None:
         return name_algebra(matrices, _coordinates(family))
-    words = [planar_name(family, row) or "another field" for row in basis]
-    text = ", ".join(words)
+    text = ", ".join(word or "another field" for word in words)
     return AlgebraName(text, rf"\text{{{text}}}", (), 0, 0, 0.0)
 
 

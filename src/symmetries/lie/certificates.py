@@ -35,6 +35,7 @@ REFITS = 30
 FARTHER = 1.1  # times as far from the centre: where the largest violations are looked for, too
 LOOKED_AT = 20_000  # points of which, at most
 AT_ONCE = 32  # fields whose violations at all points are held in memory
+FEW_SLOPES = "the function is flat at all rows but a few, without which fields cannot be compared"
 Verdict = Literal["symmetric", "not symmetric", "cannot be told"]
 Judge = Callable[[Sequence[Tensor], float], tuple[Interval, ...]]
 
@@ -173,6 +174,9 @@ def certify_function(
     one_sided, both = each_level(level), spectrum_level(level)
     chosen = _candidates(problem.spectrum(merged(first)), epsilon)
     whole, without = _with_and_without(problem, [*first, *second])
+    if any(len(part.defects) < len(whole.defects) for part in without):
+        nothing = torch.zeros(0, problem.unknowns)
+        return Certificates(0, problem.family.size, nothing, (), (), FEW_SLOPES)
     spectrum = tuple(
         jackknife_interval(float(value), [float(s.defects[i]) for s in without], both)
         for i, value in enumerate(whole.defects)

@@ -139,7 +139,7 @@ def tied_chart(points: Tensor, kind: str, vectors: int) -> Chart:
 
 def ignored_axes(
     function: Function, coordinates: Tensor, threshold: float = RANK
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, float]:
     """Split coordinates into axes that a function depends on, and axes that it ignores.
 
     Args:
@@ -149,7 +149,8 @@ def ignored_axes(
             share of that along a random axis.
 
     Returns:
-        Orthonormal axes (r', r) on which the function depends, and (r - r', r) that it ignores.
+        Orthonormal axes (r', r) on which the function depends, and (r - r', r) that it ignores,
+        with the largest share of the latter; 0 if there are none.
     """
     size = coordinates.shape[1]
     factor = TriangularFactor(size)
@@ -162,8 +163,9 @@ def ignored_axes(
         got = "slopes of 0 at all points"
         remedy = "give scores instead of classes or steps, and do not detach them from x"
         raise invalid("model", "a function that varies", got, remedy)
-    kept = slopes > max(threshold, RANK) * slopes.norm() / size**0.5
-    return axes[kept], axes[~kept]
+    shares = slopes / slopes.norm() * size**0.5
+    kept = shares > max(threshold, RANK)
+    return axes[kept], axes[~kept], max(shares[~kept].tolist(), default=0.0)
 
 
 def _range(points: Tensor, least: float) -> Tensor:

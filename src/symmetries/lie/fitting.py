@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 import torch
+from scipy.stats import poisson
 from torch import Tensor
 
 from symmetries._validation.checks import check_finite, invalid
@@ -16,6 +17,9 @@ MOST_COEFFICIENTS = 500
 UNDETERMINED = 1e-7  # numbers in single precision have errors of 6e-8
 LOOKED_AT = 20_000  # points that tell whether polynomials differ
 NEIGHBOURS = 4000  # points that the test of the residuals looks at
+STRAY = 8.0  # times the usual residual
+RARE = 0.00135  # probability of three standard errors
+LARGE = 4.0  # times the usual residual; of normal noise one in 16,000 is that large
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,8 @@ class FitQuality:
             cannot tell slopes across the surface that it lies on.
         highest: whether data held out asks for the highest degree that is tried, so that the
             function may need a higher one.
+        strays: numbers, from 1, of rows whose residuals are more than eight times the usual one.
+        stray_share: of the variance of data, that the residuals of these rows have.
     """
 
     degree: int
@@ -44,6 +50,8 @@ class FitQuality:
     explained: float = math.inf
     undetermined: bool = False
     highest: bool = False
+    strays: tuple[int, ...] = ()
+    stray_share: float = 0.0
 
     def adequate(self, epsilon: float) -> bool:
         """Whether nothing in the residuals says that the polynomial misses part of the function.
@@ -54,8 +62,24 @@ class FitQuality:
         """
         if self.explained < 3 or self.undetermined:
             return False
-        slopes = self.degree**2 * math.sqrt(max(self.unexplained, 0.0))
-        return (self.structure < 3 and not self.highest) or slopes < epsilon / 2
+        small = self._slopes(self.unexplained) < epsilon / 2
+        return (self.structure < 3 and not self.highest) or small
+
+    def stray_warning(self, epsilon: float) -> str:
+        """A warning about rows far from the fit, if they matter at this epsilon, or nothing."""
+        if self._slopes(self.stray_share) < epsilon / 2:
+            return ""
+        several = len(self.strays) > 1
+        return (
+            f"{len(self.strays)} row{'s' if several else ''} ({_listed(self.strays)}) "
+            f"{'are' if several else 'is'} farther from the fit than {STRAY:g} times the usual "
+            "residual. If that is no noise, the function differs there from its fit, and so may "
+            "its symmetries: look at them, leave them out, or give a trained model."
+        )
+
+    def _slopes(self, share: float) -> float:
+        """Size of the slopes that a part of the variance may have, relative to that of the fit."""
+        return self.degree**2 * math.sqrt(max(share, 0.0))
 
 
 def choose_degree(
@@ -125,7 +149,11 @@ def choose_degree(
     explained = max(_standard_errors(gain), _standard_errors(gain.sign()))
     undetermined = surface and degree is None and used == needed
     highest = degree is None and needed == HIGHEST
-    return FitQuality(used, needed, unexplained, structure, explained, undetermined, highest)
+    far = _scaled(rest).abs().amax(1) > STRAY
+    strays = tuple((far.nonzero()[:, 0] + 1).tolist())
+    share = float(rest[far].square().sum() / spread.sum()) if spread.sum() > 0 else 0.0
+    tests = (structure, explained, undetermined, highest)
+    return FitQuality(used, needed, unexplained, *tests, strays, share)
 
 
 def rows_needed(dim: int) -> int:
@@ -191,6 +219,11 @@ def _needed(
 def residual_structure(points: Tensor, residuals: Tensor, units: Tensor | None = None) -> float:
     """Correlation of the residuals of nearest neighbours, in standard errors; 0 for pure noise.
 
+    A function that differs from the fit in a small region only leaves few large residuals, which
+    are each other's neighbours; noise with heavy tails leaves them anywhere. If more pairs of
+    neighbours are large, with the same sign, than chance makes with the probability of three
+    standard errors, the answer is infinite.
+
     Args:
         points: (n, d).
         residuals: (n, m).
@@ -212,8 +245,32 @@ def residual_structure(points: Tensor, residuals: Tensor, units: Tensor | None =
     scaled = points / torch.where(scale > 0, scale, 1.0)
     distances = torch.cdist(scaled, scaled)
     nearest = distances.masked_fill_(units[:, None] == units, torch.inf).argmin(1)
+    if _large_together(residuals, nearest):
+        return math.inf
     size = residuals.std(0)
     unit = (residuals - residuals.mean(0)) / torch.where(size > 0, size, 1.0)
     products = (unit * unit[nearest]).mean(1)
     error = float(products.std()) / math.sqrt(len(products) / 2)  # pairs are counted twice, mostly
     return float(products.mean()) / error if error > 0 else 0.0
+
+
+def _large_together(residuals: Tensor, nearest: Tensor) -> bool:
+    """Whether rows with large residuals (n, m) have such rows as nearest neighbours (n,)."""
+    for column in _scaled(residuals).T:
+        signs = (column > LARGE).int() - (column < -LARGE).int()
+        seen = float((signs * signs[nearest] > 0).sum()) / 2  # pairs are counted twice, mostly
+        expected = max(float(signs.abs().sum()) ** 2 / len(signs) / 2, 0.05)
+        if seen > 1 and poisson.sf(seen - 0.5, expected) < RARE / residuals.shape[1]:
+            return True
+    return False
+
+
+def _scaled(residuals: Tensor) -> Tensor:
+    """Residuals (n, m) in units of their usual size, by medians, which few rows do not change."""
+    centred = residuals - residuals.median(0).values
+    usual = centred.abs().median(0).values / 0.6745
+    return centred / torch.where(usual > 0, usual, 1.0)
+
+
+def _listed(rows: tuple[int, ...]) -> str:
+    return ", ".join(str(row) for row in rows[:5]) + (", ..." if len(rows) > 5 else "")

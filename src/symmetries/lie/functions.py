@@ -10,18 +10,22 @@ from torch import Tensor, nn
 from symmetries._validation.checks import check_finite, check_floats, invalid, wrong_type
 from symmetries._validation.placement import call_model
 from symmetries.lie.fields import monomial_count, monomial_values, monomials
+from symmetries.lie.predictors import Predictor, differenced
 
 Function = Callable[[Tensor], Tensor]
 SINGULAR = 1e-10  # of combinations of monomials, relative to the largest one
 
 
-def as_function(model: Function, points: Tensor) -> Function:
+def as_function(model: Function | Predictor, points: Tensor) -> Function:
     """The function in float64, from points (n, d) to outputs (n, m); modules in eval mode.
 
     Args:
-        model: a module, which is copied, or a callable. It must treat every row on its own.
+        model: a module, which is copied, a callable, or a fitted estimator. It must treat every
+            row on its own.
         points: (n, d) to try it at.
     """
+    if isinstance(model, Predictor) and not callable(model):
+        model = differenced(model, points)
     call: Function = copy.deepcopy(model).double().eval() if isinstance(model, nn.Module) else model
 
     def function(x: Tensor) -> Tensor:
@@ -30,7 +34,7 @@ def as_function(model: Function, points: Tensor) -> Function:
 
     if isinstance(model, Polynomial):
         return function
-    few = points[:8].double()
+    few = points[:: max(1, len(points) // 8)][:8].double()  # all over the data, not copies of one
     with torch.no_grad():
         together = call_model(function, few)
     if not isinstance(together, Tensor):

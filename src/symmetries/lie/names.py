@@ -19,6 +19,9 @@ from symmetries.lie.algebra import (
 )
 from symmetries.lie.bases import simple_basis
 
+NOT_SIMPLE = (1, 2, 4, 5, 7)  # dimensions that no simple algebra has
+ALIKE = 0.05  # parts of eigenvalues that count as zero
+DEFECTIVE = 1e4  # condition of eigenvectors, above which fields are sheared
 OPEN = 0.1  # brackets that leave a span by more than this have no name
 
 
@@ -114,12 +117,16 @@ def _linear_parts(linear: Algebra, shown: Shown) -> tuple[list[str], tuple[str, 
     if len(radical) > len(centre):  # not reductive: the Levi part has no place of its own
         constants, _ = linear.semisimple_quotient()
         ideals = simple_ideals(constants, linear.tolerance)
+        if any(len(ideal) in NOT_SIMPLE for ideal in ideals):
+            return [f"an algebra of dimension {linear.dim} that errors blur"], ()
         levi = tuple(_by_killing(_restricted(constants, ideal)) for ideal in ideals)
         return [*levi, _solvable(linear.part(radical))], levi
     levi_part = linear.part(linear.derived())
     whole = _by_form(levi_part.matrices, linear.tolerance)
     if whole is None:
         inner = simple_ideals(levi_part.constants, linear.tolerance)
+        if any(len(ideal) in NOT_SIMPLE for ideal in inner):
+            return [f"an algebra of dimension {linear.dim} that errors blur"], ()
         names = [_simple(levi_part, ideal) for ideal in inner]
     else:
         names = [whole]
@@ -209,13 +216,38 @@ def _by_killing(constants: Tensor) -> str:
 
 def _commuting(matrices: Tensor, shown: Shown) -> list[str]:
     """Names of commuting linear fields, each by what it does."""
-    simple = simple_basis(shown.outward(matrices))
+    parts = [simple_basis(shown.outward(part)) for part in _turns_and_scalings(matrices)]
+    simple = torch.cat(parts)
     inner = shown.inward(simple)
     names = [_single(m, s, shown.names) for m, s in zip(inner, simple, strict=True)]
     rotations = [name for name in names if name in ("so(2)", "u(1)")]
     if len(rotations) > 1:
         names = ["u(1)" if name == "so(2)" else name for name in names]
     return sorted(names)
+
+
+def _turns_and_scalings(matrices: Tensor) -> list[Tensor]:
+    """Commuting fields (k, n, n) as those that only turn and those that only stretch, if they are.
+
+    A spiral and a scaling span the same fields as a rotation and a scaling. Eigenvalues that they
+    have in common are linear functions of the fields: their real parts vanish for rotations, their
+    imaginary parts for scalings. If fields have no common eigenvectors, or other members, they are
+    left as they are.
+    """
+    count = len(matrices)
+    unit = matrices / torch.linalg.matrix_norm(matrices, 2, keepdim=True)
+    mixing = torch.randn(count, generator=torch.Generator().manual_seed(0), dtype=unit.dtype)
+    vectors = torch.linalg.eig(torch.einsum("k,kab->ab", mixing, unit)).eigenvectors
+    if count < 2 or float(torch.linalg.cond(vectors)) > DEFECTIVE:
+        return [matrices]
+    inner = torch.linalg.solve(vectors, unit.to(vectors) @ vectors)
+    values = inner.diagonal(dim1=1, dim2=2)
+    if float((inner - torch.diag_embed(values)).abs().max()) > OPEN:
+        return [matrices]
+    turns, scalings = null_space(values.real.T, ALIKE), null_space(values.imag.T, ALIKE)
+    if len(turns) + len(scalings) != count or not len(turns) or not len(scalings):
+        return [matrices]
+    return [torch.einsum("rk,kab->rab", part, unit) for part in (turns, scalings)]
 
 
 def _single(matrix: Tensor, outer: Tensor, coordinates: tuple[str, ...]) -> str:

@@ -56,7 +56,8 @@ def certify_distribution(
     judges = _Means(changes[halves[1]], scale, generator)
     everything = _Means(changes, scale, generator)
     members = _spectrum(*everything.grams)[1]
-    spectrum = tuple(everything.interval(member, spectrum_level(level)) for member in members)
+    found_in = [everything.interval(member, spectrum_level(level)) for member in members]
+    spectrum = tuple(sorted(found_in, key=lambda part: part.value))  # without noise: another order
     spans = [chosen[:k] for k in range(1, len(chosen) + 1)]
     worst = judges.intervals(spans, each_level(level))
     return decide(chosen, worst, spectrum, epsilon, judges.intervals)

@@ -20,7 +20,7 @@ from symmetries._validation.checks import check_choice, invalid
 from symmetries.lie.fields import monomial_values, monomials, polynomial_name
 from symmetries.lie.functions import Function, value_and_jacobian
 from symmetries.lie.polarisation import Moments, Spectrum, generalised_spectrum
-from symmetries.lie.triangular import TriangularFactor, right_singular
+from symmetries.lie.triangular import TriangularFactor
 
 DEGREES = {"affine": 1, "quadratic": 2, "cubic": 3}
 KINDS = (*DEGREES, "fourier", "colour")
@@ -179,6 +179,11 @@ class PictureProblem:
         factor: Tensor = moments.speed.matrix() * (self.sensitivity / moments.points) ** 0.5
         return factor
 
+    def velocity(self, theta: Tensor, points: Tensor) -> Tensor:
+        """Velocities (n, C, H, W) of pictures along the field of coefficients (p,)."""
+        whole = torch.einsum("p,p...->...", theta, self.family.weights)
+        return replace(self.family, weights=whole[None]).velocities(points).reshape(points.shape)
+
     def violations(self, points: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
         """Squares of violation and of its denominator, (n, k) each, of k fields."""
         above, below = [], []
@@ -246,24 +251,22 @@ class CosineTests:
 def cosine_tests(pictures: Tensor, generator: torch.Generator) -> CosineTests:
     """Random test functions of a distribution of pictures.
 
-    Pictures are averaged over a coarse grid and expressed in their principal coordinates, so that
-    neither noise nor the grid of pixels matters. Their means over a distribution determine it, as
-    far as these coordinates do.
+    Pictures are averaged over a coarse grid, so that neither noise nor the grid of pixels matters.
+    Means of the cosines over a distribution determine it, as far as these averages do.
 
     Args:
         pictures: (n, C, H, W), which scale the projections.
         generator: draws them.
     """
     few = _coarse(pictures[:2000].double()).flatten(1)
-    size, axes = right_singular(few - few.mean(0))
-    if not float(size[0]) > 0:
+    total = float((few - few.mean(0)).square().sum(1).mean().sqrt())
+    if not total > 0:
         raise invalid("pictures", "pictures that differ", "copies of one", "give more pictures")
-    kept = size > 1e-3 * size[0]
-    total = float(size[kept].square().sum().sqrt()) / len(few) ** 0.5
-    draws = torch.randn(int(kept.sum()), TESTS, generator=generator, dtype=torch.float64)
+    # Also along directions in which pictures do not vary: fields may move them there.
+    draws = torch.randn(few.shape[1], TESTS, generator=generator, dtype=torch.float64)
     scales = 0.5 + 1.5 * torch.rand(TESTS, generator=generator, dtype=torch.float64)
     phases = 2 * math.pi * torch.rand(TESTS, generator=generator, dtype=torch.float64)
-    return CosineTests(few.mean(0), axes[kept].T @ draws * scales / total, phases)
+    return CosineTests(few.mean(0), draws * scales / total, phases)
 
 
 def _coarse(pictures: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ from torch import Tensor
 from symmetries.lie.fields import monomial_values, monomials
 from symmetries.lie.pictures import DEGREES, PictureFields, fourier_values
 
+SAME = 0.9999  # the same of fields that are equal
 ALIKE = 0.97  # cosine of the angle between a field and the one that it is named after
 LINES, STEPS, LENGTH = 9, 25, 0.8
 
@@ -46,6 +47,13 @@ def nearest_named(family: PictureFields, theta: Tensor) -> tuple[float, str, Ten
     Returns:
         The cosine of their angle on the unit disc, the name, and its coefficients (p,) in the
         family, by least squares.
+
+    Example:
+        >>> from symmetries.lie.pictures import picture_fields
+        >>> theta = torch.tensor([0.0, 0.0, -1.0, 0.0, 1.0, 0.0]).double()
+        >>> alike, name, _ = nearest_named(picture_fields("affine", (1, 16, 16)), theta)
+        >>> name, round(alike, 3)
+        ('rotation', 1.0)
     """
     side = torch.linspace(-1, 1, 21, dtype=torch.float64)
     points = torch.cartesian_prod(side, side)
@@ -62,21 +70,6 @@ def nearest_named(family: PictureFields, theta: Tensor) -> tuple[float, str, Ten
         if alike > best:
             best, word, found = alike, name, inside
     return best, word, found
-
-
-def planar_name(family: PictureFields, theta: Tensor) -> str:
-    """The word for a planar field, or an empty string if it is like none that has one.
-
-    Fields are compared on the unit disc.
-
-    Example:
-        >>> from symmetries.lie.pictures import picture_fields
-        >>> theta = torch.tensor([0.0, 0.0, -1.0, 0.0, 1.0, 0.0]).double()
-        >>> planar_name(picture_fields("affine", (1, 16, 16)), theta)
-        'rotation'
-    """
-    alike, word, _ = nearest_named(family, theta)
-    return word if alike > ALIKE else ""
 
 
 def flow_lines(

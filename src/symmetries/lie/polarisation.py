@@ -121,6 +121,10 @@ class Problem:
                 found.answer.add(answer)
         return Moments(found.violation, found.speed, found.answer, len(points))
 
+    def velocity(self, theta: Tensor, points: Tensor) -> Tensor:
+        """Velocities (n, r) of points along the field of coefficients (p,)."""
+        return self.family.features(points) @ self.family.combine(theta[: self.family.size]).T
+
     def violations(self, points: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
         """Squares of violation and of its denominator, (n, k) each, of k fields at each point."""
         above, below = [], []

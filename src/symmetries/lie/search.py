@@ -23,6 +23,7 @@ from symmetries.lie.functions import Function, as_function
 from symmetries.lie.krylov import best_fields
 from symmetries.lie.names import AlgebraName, name_algebra
 from symmetries.lie.polarisation import LAWS, Problem, Spectrum
+from symmetries.lie.predictors import Predictor
 from symmetries.lie.surfaces import slope_ratio
 
 DEGREES = {"quadratic": 2, "cubic": 3}
@@ -44,6 +45,7 @@ class Search:
         scale: from a function to one with outputs of unit size.
         kind: of the fields, as they were asked for.
         unsearched: number of fields that were left out, of very many, and may be symmetries too.
+        faint: largest slope along an ignored direction, relative to that along a random one.
     """
 
     problem: Problem
@@ -53,10 +55,11 @@ class Search:
     scale: Callable[[Function], Function]
     kind: str
     unsearched: int = 0
+    faint: float = 0.0
 
-    def of(self, model: Function, points: Tensor) -> "Search":
-        """The same fields and units for another function, at other points (n, d)."""
-        pulled = self.chart.pull_back(self.scale(as_function(model, points)))
+    def of(self, function: Function, points: Tensor) -> "Search":
+        """The same fields and units for another function (n, d) -> (n, m), at other points."""
+        pulled = self.chart.pull_back(self.scale(function))
         return replace(
             self,
             problem=replace(self.problem, function=pulled),
@@ -85,7 +88,7 @@ class Search:
 
 
 def search(
-    model: Function,
+    model: Function | Predictor,
     points: Tensor,
     fields: str | Sequence[Field] = "linear",
     law: str = "invariant",
@@ -97,7 +100,7 @@ def search(
     """Set up the search for the symmetries of a function.
 
     Args:
-        model: from points (n, d) to outputs (n, m) or (n,): a module or a callable.
+        model: from points (n, d) to outputs (n, m) or (n,): a module, a callable or an estimator.
         points: (n, d), where the function is used.
         fields: "linear", "affine", "quadratic", "cubic", or functions from points to velocities.
         law: "invariant": df(v) = 0; "equivariant": df(v) = B f for any matrix B; "dynamics": the
@@ -123,13 +126,14 @@ def search(
         scale = _on_surface(scale, surface, function, chart, z)
     pulled = chart.pull_back(scale(function))
     ignored, unsearched = torch.zeros(0, chart.dim, dtype=torch.float64), 0
+    faint = 0.0
     if vectors > 1 or law == "density":
         check_choice(kind, ("linear", "affine"), "fields")
         _check_unknowns((chart.dim // vectors) ** 2)
         family = tied_fields(kind, chart.dim // vectors, vectors)
     elif law == "invariant" and kind in ("linear", "affine"):
         threshold = ignore if kind == "affine" else RANK  # linear fields cannot be tested there
-        kept, ignored = ignored_axes(pulled, z if first is None else z[first], threshold)
+        kept, ignored, faint = ignored_axes(pulled, z if first is None else z[first], threshold)
         unknowns = len(kept) * (len(kept) + (kind == "affine"))
         if unknowns > DIRECT:
             chosen = torch.arange(len(z)) if first is None else first
@@ -150,7 +154,7 @@ def search(
     outputs = pulled(z[:1]).shape[1]
     problem = Problem(pulled, family, law, outputs)
     _check_unknowns(problem.unknowns)
-    return Search(problem, chart, z, len(ignored), scale, kind, unsearched)
+    return Search(problem, chart, z, len(ignored), scale, kind, unsearched, faint)
 
 
 def _check_unknowns(count: int) -> None:

@@ -25,6 +25,8 @@ FEWEST = 20  # pairs of copies
 COMPARED = 400  # elements that distances are computed from
 DRAWS = 40
 SLACK = 1.2  # times the distance of two samples of the group itself
+UNEVEN = 0.003  # probability that even draws are called uneven
+HIGHEST = 6  # degree of characters: some is 1 on average for every closed subgroup of SO(3)
 
 
 @dataclass(frozen=True)
@@ -139,10 +141,35 @@ def find_subgroup(
         for rival in rivals
     ]
     second = min(others, default=(math.nan, "none"))
-    if not reason and distance > SLACK * expected + 2 * seen.error + TINY:
+    blur = 2 * seen.error if len(found.elements) else 0.0  # errors move even draws to even draws
+    if not reason and (distance > SLACK * expected + blur + TINY or _uneven(elements, found)):
         reason = f"rotations are in {found.name}, but not spread evenly over it"
     numbers = (distance, expected, second[1], second[0], len(elements), seen.matched, seen.error)
     return SubgroupAnswer(found, *numbers, reason)
+
+
+def _uneven(elements: Tensor, group: Subgroup) -> bool:
+    """Whether the mean of a character of a continuous group stands out; False for finite ones.
+
+    Characters, cos k t of rotations in the plane or about one axis by t, are 0 on average over the
+    whole group. Over each of its closed subgroups some of them are not, and few elements show it.
+    Low ones get most of the probability of an error: degree k has a share of about 1 / k^2.
+    """
+    if len(group.elements):
+        return False
+    turns = elements[torch.linalg.det(elements) > 0]
+    angle = angles(turns, torch.eye(group.dim, dtype=turns.dtype)[None])
+    if group.name == "SO(3)":
+        degrees = torch.arange(1, HIGHEST + 1, dtype=angle.dtype)
+        half = angle.clamp_min(TINY) / 2
+        values, size = ((2 * degrees + 1) * half).sin() / half.sin(), 1.0
+        shares = torch.full_like(degrees, 1 / HIGHEST)
+    else:
+        degrees = torch.arange(1, MOST_ELEMENTS + 1, dtype=angle.dtype)
+        values, size = (degrees * angle).cos(), 0.5
+        shares = 6 / (math.pi * degrees) ** 2
+    errors = values.mean(0) * math.sqrt(len(turns) / size)
+    return bool((torch.special.ndtr(-errors) < UNEVEN * shares).any())
 
 
 def wasserstein(first: Tensor, second: Tensor) -> float:
@@ -157,7 +184,10 @@ def _candidate(elements: Tensor, error: float, dim: int) -> tuple[Subgroup, str]
     found = modes(elements, error)
     if len(found):
         if closed(found, error):
-            return Subgroup(name_finite(found), consistent(found), None, dim), ""
+            group = consistent(found)
+            name = name_finite(group)
+            reason = f"{len(group)} rotations, which make no group with a name"
+            return Subgroup(name, group, None, dim), "" if name[0] in "CDTOI" else reason
         reason = f"{len(found)} distinct rotations, which are not closed under composition"
         return _continuous(elements, error, dim), reason
     return _continuous(elements, error, dim), ""

@@ -1,0 +1,100 @@
+"""Models that jump, and functions with features that a fit misses, are not certified in silence."""
+
+import math
+import warnings
+
+import pytest
+import torch
+
+import symmetries
+from symmetries.lie.fitting import residual_structure
+
+
+def points(n, d, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(n, d, generator=generator, dtype=torch.float64)
+
+
+def radius(x):
+    return x.square().sum(-1)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x: radius(x) + (x[:, 0] > 0),
+        lambda x: radius(x) + 0.1 * (x[:, 0] > 1),
+        lambda x: radius(x) + torch.round(3 * x[:, 0]) / 3,
+        lambda x: torch.where(x[:, 0] > 0.5, radius(x), 2 * radius(x)),
+        lambda x: radius(x) + x[:, 0].detach(),
+    ],
+)
+def test_models_whose_slopes_do_not_explain_them_are_not_certified(model):
+    found = symmetries.generators(points(1000, 3), model=model)
+    assert found.dimension[0] == 0
+    assert "it has jumps" in found.answer
+
+
+def test_models_with_kinks_and_borders_are_certified():
+    models = (
+        lambda x: torch.relu(radius(x) - 4),
+        lambda x: radius(x).sqrt(),
+        lambda x: torch.log(9 - radius(x).clamp(max=8.9)),
+    )
+    for model in models:
+        assert symmetries.generators(points(800, 3), model=model).name == "so(3)"
+    sixth = symmetries.generators(
+        points(800, 2),
+        model=lambda x: torch.view_as_real(torch.view_as_complex(x.contiguous()) ** 6),
+        law="equivariant",
+    )
+    assert sixth.name == "scaling + so(2)"
+
+
+def test_functions_that_are_flat_nearly_everywhere_cannot_be_told():
+    x = points(600, 2)
+    x[:2, 0] = torch.tensor([9.0, 10.0])
+    found = [
+        symmetries.generators(x, model=lambda x: torch.relu(x[:, 0] - 8), seed=seed)
+        for seed in range(3, 6)  # of the halves: one of the two rows is in the first
+    ]
+    assert {part.dimension[0] for part in found} == {0}
+    assert "flat at all rows but a few" in " ".join(part.answer for part in found)
+
+
+def bump(x):
+    return 0.5 * torch.exp(-100 * ((x[:, 0] - 1) ** 2 + x[:, 1] ** 2))
+
+
+def test_a_narrow_bump_is_seen_in_the_residuals():
+    for seed in range(4):
+        x = points(2000, 2, seed)
+        y = radius(x) + bump(x) + 0.02 * points(2000, 1, 9)[:, 0]
+        found = symmetries.generators(x, y, seed=seed)
+        assert found.dimension == (0, 6)
+        assert "misses part" in found.answer
+
+
+def test_a_single_row_far_from_the_fit_is_warned_about():
+    x = points(400, 2)
+    y = radius(x) + 0.02 * points(400, 1, 9)[:, 0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert symmetries.generators(x, y).name == "so(2)"
+    y[17] += 0.5
+    with pytest.warns(UserWarning, match=r"1 row \(18\) is farther from the fit"):
+        found = symmetries.generators(x, y)
+    assert found.name == "so(2)"
+    assert "row (18)" in found.to_html()
+
+
+def test_noise_with_heavy_tails_has_no_structure():
+    for seed in range(40):
+        uniform = torch.rand(400, 1, generator=torch.Generator().manual_seed(seed)).double()
+        noise = torch.tan(math.pi * (uniform - 0.5))
+        assert residual_structure(points(400, 2, seed), noise) < math.inf
+
+
+def test_tables_of_few_values_whose_first_outputs_are_zero():
+    x = torch.randint(0, 10, (1000, 2), generator=torch.Generator().manual_seed(5)).double()
+    assert symmetries.generators(x, x[:, 0] * x[:, 1]).name == "so(1,1)"
