@@ -168,15 +168,17 @@ def test_a_saved_model_answers_alike(turning, tmp_path):
     assert OrbitSummary.from_dict(summary.to_dict()) == summary
 
 
-def test_a_stopped_run_goes_on_to_the_same_weights(tmp_path):
-    images = hooks(200, 60)
+@pytest.mark.parametrize("group", ["rotation", "rotation,translation"])  # one part, and two
+def test_a_stopped_run_goes_on_to_the_same_weights(tmp_path, group):
+    images = hooks(200, 60, shift=0.2)
     config = small(20, training=Training(steps=20, rounds=2, batch_size=32, settled=0.0))
-    whole = fitted(images, config=config, out=tmp_path / "a")
+    often = {"checkpoint_every": 5}
+    whole = fitted(images, group, config, out=tmp_path / "a", **often)
 
     class Stop(Exception):
         pass
 
-    model = OrbitPosterior(ImageAction(Affine2("rotation")), (1, 16, 16), config)
+    model = OrbitPosterior(ImageAction(parse_group(group)), (1, 16, 16), config)
     looks = 0
     forward = nn.Module.__call__
 
@@ -191,10 +193,10 @@ def test_a_stopped_run_goes_on_to_the_same_weights(tmp_path):
     nn.Module.__call__ = counted
     try:
         with pytest.raises(Stop):
-            model.fit(images, device="cpu", progress=False, out=tmp_path / "b")
+            model.fit(images, device="cpu", progress=False, out=tmp_path / "b", **often)
     finally:
         nn.Module.__call__ = forward
-    again = fitted(images, config=config, out=tmp_path / "b", resume=True)
+    again = fitted(images, group, config, out=tmp_path / "b", resume=True, **often)
     for name, value in whole.state_dict().items():
         assert torch.equal(value, again.state_dict()[name]), name
 
