@@ -378,7 +378,8 @@ def test_prototypes_are_those_of_images_that_were_moved():
     moved = shown[0].unflatten(0, (4, QUICK.objective.samples + 1))[:, 1:].flatten(0, 1)
     net.features.units = units
     twice = act(group.exp(-net(moved)), moved)
-    torch.testing.assert_close(seen.prototypes, twice)
+    # The angles of both calls agree up to rounding, which depends on the processor.
+    torch.testing.assert_close(seen.prototypes, twice, rtol=0, atol=1e-3)
     once = act(group.exp(-seen.eta), images.repeat_interleave(QUICK.objective.samples, 0))
     assert float((seen.prototypes - once).square().mean().detach()) > 1e-3
 
