@@ -435,6 +435,21 @@ def test_pictures_that_differ_are_noticed():
     assert wider_pictures(replace(found, choosing=[flat]), 0, line, every) is None
 
 
+def test_mirror_images_of_some_contents_alone_are_noticed():
+    """The surest pictures are those of contents of which no mirror image happened to occur."""
+    coordinate = Chart(parse_group("flip_x"), 72).coordinates[0]
+    told = torch.arange(600) < 300
+    every, none = torch.ones(600, dtype=torch.bool), torch.zeros(600, dtype=torch.int64)
+    line = Headline(1.05, 1.0, 1.2, told, 0.5)
+    for rare, expected in ((0.15, 1.526), (0.01, None), (0.45, None)):  # the last is not known
+        share = torch.where(told, 0.01, torch.tensor(rare))
+        density = Densities(coordinate, torch.stack((1 - share, share), -1))
+        sets = sets_of(density, density, torch.zeros(600), torch.zeros(600))
+        found = Crossed([density], [density], [sets], [sets], none, none)
+        others = wider_pictures(found, 0, line, every)
+        assert others == (expected and pytest.approx(expected, abs=0.01))
+
+
 def test_what_the_self_test_missed_is_in_the_interval():
     line = Headline(0.4, 0.38, 0.42, torch.ones(3, dtype=torch.bool), 1.0)
     zoom = Chart(Affine2("zoom"), 72).coordinates[0]

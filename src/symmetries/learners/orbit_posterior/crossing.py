@@ -17,6 +17,7 @@ from symmetries.learners.orbit_posterior.chart import Coordinate
 from symmetries.learners.orbit_posterior.reading import Densities, read
 from symmetries.learners.orbit_posterior.symmetric import self_symmetric
 from symmetries.learners.orbit_posterior.verdicts import (
+    FULL_SHARE,
     WIDE_SHARE,
     Headline,
     LearningCurve,
@@ -149,7 +150,9 @@ def wider_pictures(found: Crossed, j: int, line: Headline, usable: Tensor) -> fl
 
     A class may turn while another does not. Pictures whose pose cannot be told have wide densities,
     too, but these are nearly uniform or fall into separate parts, or are not wider once they are
-    calibrated. What is as small as nothing is no difference, either.
+    calibrated. What is as small as nothing is no difference, either. Mirror images that are rare
+    may be missing of some contents by chance, and these are the surest: if others are not as sure
+    that there are none, and not ignorant either, pictures differ.
 
     Args:
         found: of all pictures.
@@ -158,18 +161,21 @@ def wider_pictures(found: Crossed, j: int, line: Headline, usable: Tensor) -> fl
         usable: (N,) pictures that count.
     """
     density = found.choosing[j]
-    if density.coordinate.kind == "finite":
-        return None
-    own = Densities(density.coordinate, density.mass[usable], density.samples)
+    coordinate, small = density.coordinate, small_widths(density.coordinate)[1]
+    own = Densities(coordinate, density.mass[usable], density.samples)
     widths = own.widths()
-    whole = shortest_arc(own) < 1.1 * widths
-    narrow = widths < WIDE_SHARE * uniform_width(density.coordinate)
-    wider = ~line.told & whole & narrow & (widths > WIDER * line.width + own.cell)
+    if coordinate.kind == "finite":
+        least = small if line.width < small else WIDER * line.width
+        wider = ~line.told & (widths < FULL_SHARE * coordinate.size) & (widths > least)
+    else:
+        least = max(WIDER * line.width, small)
+        whole = shortest_arc(own) < 1.1 * widths
+        narrow = widths < WIDE_SHARE * uniform_width(coordinate)
+        wider = ~line.told & whole & narrow & (widths > WIDER * line.width + own.cell)
     rows = wider.nonzero()[:, 0]
     if len(rows) <= MANY_WIDER * len(wider):
         return None
     width = found.sets[j][usable].width(rows)
-    least = max(WIDER * line.width, small_widths(density.coordinate)[1])
     return width if width > least else None
 
 
