@@ -46,7 +46,7 @@ from symmetries.learners.orbit_posterior.reading import (
     smallest_set,
 )
 from symmetries.learners.orbit_posterior.separate_poses import pose_order, pose_subgroup
-from symmetries.learners.orbit_posterior.summary import untold_interval
+from symmetries.learners.orbit_posterior.summary import _subgroup, untold_interval
 from symmetries.learners.orbit_posterior.symmetric import contents_repeat, self_symmetric
 from symmetries.learners.orbit_posterior.verdicts import (
     ADDED,
@@ -383,6 +383,18 @@ def test_a_full_turn_is_the_whole_group():
     group = pose_subgroup(density, None, mirrored=True)
     assert (group.name, group.alternative[0]) == ("O(2)", "D")
     assert group.distance < 3 < group.alternative_distance
+
+
+@pytest.mark.parametrize(("group", "name"), [("rotation", "SO(2)"), ("c4", None)])
+def test_all_elements_of_a_finite_group_are_not_all_rotations(group, name):
+    coordinate = Chart(parse_group(group), 72).coordinates[0]
+    every = torch.ones(30, dtype=torch.bool)
+    density = Densities(coordinate, torch.full((30, coordinate.size), 1 / coordinate.size))
+    unit = "elements" if coordinate.kind == "finite" else "degrees"
+    part = SimpleNamespace(name="rotation", unit=unit, verdict="full", poses=1)
+    found = SimpleNamespace(reading=[density])
+    group = _subgroup([part], found, [Headline(4.0, 4.0, 4.0, every, 1.0)], every)
+    assert (None if group is None else group.name) == name
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4, None])
