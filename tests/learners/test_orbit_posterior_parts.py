@@ -532,6 +532,17 @@ def test_contents_repeat_among_shapes_and_not_among_noise():
     assert not contents_repeat(smooth, chart, Frame(False, 0.0, 1.0))
 
 
+def test_contents_of_all_classes_are_looked_at_in_sorted_data():
+    hook = torch.zeros(1, 20, 20)
+    hook[:, 5:15, 8:11] = hook[:, 5:8, 8:15] = 1
+    hooks = torch.stack([hook.rot90(k % 4, (1, 2)) for k in range(128)])
+    rough = torch.randn(384, 1, 20, 20, generator=torch.Generator().manual_seed(1))
+    others = torch.nn.functional.avg_pool2d(rough, 5, stride=1, padding=2)
+    chart, frame = Chart(Affine2("rotation"), 72), Frame(False, 0.0, 1.0)
+    assert contents_repeat(hooks, chart, frame)
+    assert not contents_repeat(torch.cat((hooks, others)), chart, frame)
+
+
 def test_where_nothing_is_told_the_interval_leaves_everything_open():
     coordinate = Chart(Affine2("rotation"), 72).coordinates[0]
     line = Headline(0.4, 0.2, 0.5, torch.ones(3, dtype=torch.bool), 1.0)
