@@ -25,6 +25,13 @@ def test_a_background_may_be_a_number_of_numpy(digits):
         InvariantClassifier("rotation", fill="white", **SMALL).fit(white[:60], y[:60])
 
 
+def test_the_background_is_that_of_most_pictures_in_sorted_data():
+    estimator = InvariantClassifier("rotation")
+    estimator.scale_ = 1.0
+    sorted_by_class = np.concatenate((np.ones((600, 64)), np.zeros((1400, 64))))
+    assert estimator._found(sorted_by_class, (1, 8, 8)) == 0.0
+
+
 def test_a_background_other_than_black_changes_nothing(digits):
     """Random features see differences of images: what is around them cancels, if it is known."""
     X, y = digits

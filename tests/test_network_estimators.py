@@ -10,6 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from symmetries.estimators import InvariantClassifier, InvariantRegressor
 from symmetries.learners import InvariantNetwork, InvariantNetworkConfig
+from symmetries.learners.invariant_network import model as learner_model
 from symmetries.nn.conversion import export, export_onnx
 from symmetries.nn.named_networks import named_network
 
@@ -70,6 +71,21 @@ def test_a_network_of_ones_own_is_copied_and_given_again(tmp_path):
     few = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
     with pytest.raises(ValueError, match="got 3 outputs for 10 classes"):
         InvariantClassifier(network=few, network_config=CONFIG).fit(X, Y)
+
+
+def test_half_widths_of_single_classes_are_saved(monkeypatch, tmp_path):
+    own_widths = {3: torch.tensor([2.0])}
+    monkeypatch.setattr(learner_model, "search_classes", lambda *_, **__: ([], own_widths))
+    config = CONFIG.replace(by_class=True, steps=20)
+    fitted = InvariantClassifier(network=own(), network_config=config).fit(X, Y)
+    assert fitted.class_widths_ == [(3, [2.0])]
+    fitted.save(tmp_path)
+    again = InvariantClassifier.load(tmp_path, network=own())
+    np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
+    assert again.class_widths_ == fitted.class_widths_
+    again.set_params(learn=False).fit(X, Y)
+    assert again.class_widths_ == []
+    assert again.model_.class_widths is None
 
 
 def test_numbers_are_predicted_by_a_network():

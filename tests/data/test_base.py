@@ -40,6 +40,8 @@ def test_classes_counts_names_else_labels():
         (torch.full((2, 1, 8, 8), 255.0), "divide by 255"),
         (torch.full((2, 1, 8, 8), 16.0), "or by the largest value"),
         (torch.full((2, 1, 8, 8), -1.0), "(images + 1) / 2"),
+        (torch.linspace(-2.1, 1.9, 128).view(2, 1, 8, 8), "undo the normalisation"),
+        (torch.linspace(0, 1.7, 128).view(2, 1, 8, 8), "divide by"),
         (torch.linspace(-2.0, 7.0, 128).reshape(2, 1, 8, 8), "undo the normalisation"),
         (torch.full((2, 1, 8, 8), torch.nan), "128 of 128 NaN"),
         (torch.tensor([0.0, torch.inf]).reshape(2, 1, 1, 1), "1 of 2 NaN or infinite"),

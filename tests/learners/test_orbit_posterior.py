@@ -23,6 +23,7 @@ from symmetries.learners.orbit_posterior import (
 )
 from symmetries.learners.orbit_posterior.cautions import about_training
 from symmetries.learners.orbit_posterior.verdicts import Headline
+from symmetries.training import save_model
 
 
 def hooks(n, turn, seed=0, side=16, mirrored=False, shift=0.0):
@@ -166,6 +167,13 @@ def test_a_saved_model_answers_alike(turning, tmp_path):
     assert torch.equal(mass, other)
     summary = again.summary(images)
     assert OrbitSummary.from_dict(summary.to_dict()) == summary
+
+
+def test_a_model_of_another_version_says_what_to_do(tmp_path):
+    meta = OrbitPosterior("rotation", (1, 16, 16), small()).meta()
+    save_model(tmp_path, nn.Linear(2, 2), meta)
+    with pytest.raises(ValueError, match="or train it again"):
+        OrbitPosterior.load(tmp_path)
 
 
 @pytest.mark.parametrize("group", ["rotation", "rotation,translation"])  # one part, and two

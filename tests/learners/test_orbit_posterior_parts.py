@@ -46,7 +46,7 @@ from symmetries.learners.orbit_posterior.reading import (
     smallest_set,
 )
 from symmetries.learners.orbit_posterior.separate_poses import pose_order, pose_subgroup
-from symmetries.learners.orbit_posterior.summary import untold_interval
+from symmetries.learners.orbit_posterior.summary import _subgroup, untold_interval
 from symmetries.learners.orbit_posterior.symmetric import contents_repeat, self_symmetric
 from symmetries.learners.orbit_posterior.verdicts import (
     ADDED,
@@ -385,6 +385,18 @@ def test_a_full_turn_is_the_whole_group():
     assert group.distance < 3 < group.alternative_distance
 
 
+@pytest.mark.parametrize(("group", "name"), [("rotation", "SO(2)"), ("c4", None)])
+def test_all_elements_of_a_finite_group_are_not_all_rotations(group, name):
+    coordinate = Chart(parse_group(group), 72).coordinates[0]
+    every = torch.ones(30, dtype=torch.bool)
+    density = Densities(coordinate, torch.full((30, coordinate.size), 1 / coordinate.size))
+    unit = "elements" if coordinate.kind == "finite" else "degrees"
+    part = SimpleNamespace(name="rotation", unit=unit, verdict="full", poses=1)
+    found = SimpleNamespace(reading=[density])
+    group = _subgroup([part], found, [Headline(4.0, 4.0, 4.0, every, 1.0)], every)
+    assert (None if group is None else group.name) == name
+
+
 @pytest.mark.parametrize("order", [1, 2, 3, 4, None])
 @pytest.mark.parametrize("law", [box(3), box(70), steps(3, [0.6, 0.2, 0.2])])
 def test_the_distance_from_an_even_law_is_that_of_transport(law, order):
@@ -533,6 +545,17 @@ def test_contents_repeat_among_shapes_and_not_among_noise():
     rough = torch.randn(64, 1, 20, 20, generator=torch.Generator().manual_seed(1))
     smooth = torch.nn.functional.avg_pool2d(rough, 5, stride=1, padding=2)
     assert not contents_repeat(smooth, chart, Frame(False, 0.0, 1.0))
+
+
+def test_contents_of_all_classes_are_looked_at_in_sorted_data():
+    hook = torch.zeros(1, 20, 20)
+    hook[:, 5:15, 8:11] = hook[:, 5:8, 8:15] = 1
+    hooks = torch.stack([hook.rot90(k % 4, (1, 2)) for k in range(128)])
+    rough = torch.randn(384, 1, 20, 20, generator=torch.Generator().manual_seed(1))
+    others = torch.nn.functional.avg_pool2d(rough, 5, stride=1, padding=2)
+    chart, frame = Chart(Affine2("rotation"), 72), Frame(False, 0.0, 1.0)
+    assert contents_repeat(hooks, chart, frame)
+    assert not contents_repeat(torch.cat((hooks, others)), chart, frame)
 
 
 def test_where_nothing_is_told_the_interval_leaves_everything_open():

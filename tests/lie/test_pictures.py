@@ -18,9 +18,27 @@ from benchmarks.generators.planted_pictures import (
 
 import symmetries
 from symmetries.actions import ImageAction
+from symmetries.analysis import picture_generators
 from symmetries.analysis.lie_generators import load_group
+from symmetries.lie.picture_certificates import certify_distribution
 from symmetries.lie.pictures import PictureProblem, gradients, picture_fields, plane_points
 from symmetries.lie.planar_names import ALIKE, nearest_named
+
+
+def test_pictures_of_all_classes_are_looked_at_in_sorted_data(monkeypatch):
+    monkeypatch.setattr(picture_generators, "MOST", 256 * 6 * 60)
+    seen = []
+
+    def certify(tests, family, pictures, *others):
+        seen.append(pictures)
+        return certify_distribution(tests, family, pictures, *others)
+
+    monkeypatch.setattr(picture_generators, "certify_distribution", certify)
+    pictures = scattered(200)
+    pictures[100:, :, 0, 0] = 1e-3  # tells the second class
+    symmetries.generators(pictures)
+    assert len(seen[0]) == 60
+    assert 15 < int((seen[0][:, 0, 0, 0] > 5e-4).sum()) < 45
 
 
 def test_velocities_are_those_of_small_motions():

@@ -6,6 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from symmetries._utils.sampling import some_of
 from symmetries._utils.text import printable
 from symmetries._validation.checks import check_choice, check_number, check_whole, invalid, short
 from symmetries.analysis.certified_bases import certified_fields, certified_result
@@ -78,7 +79,7 @@ def describe_picture_generators(
     if model is None:  # they count once
         order = units.argsort(stable=True)
         first = order[units[order].diff(prepend=units.new_tensor([-1])) > 0].sort().values
-        pictures = pictures[first[: MOST // (TESTS * family.size)]]
+        pictures = pictures[some_of(first, MOST // (TESTS * family.size))]
         units = torch.arange(len(pictures))
     halves = split_halves(units, run.seed)
     law: Literal["invariant", "density"] = "density" if model is None else "invariant"
@@ -91,7 +92,7 @@ def describe_picture_generators(
         problem = _task(model, family, pictures, halves[0])
         equations = PictureEquations(problem, pictures)
         answers = certify_function(equations, units, halves, epsilon, level, farther=False)
-        answers = where_slopes_explain(problem, pictures[:PUSHED], answers, epsilon)
+        answers = where_slopes_explain(problem, some_of(pictures, PUSHED), answers, epsilon)
         outputs = problem.outputs
     basis = _basis(family, answers, epsilon, level)
     matrices = _matrices(family, basis)

@@ -118,7 +118,7 @@ def check_unit_range(images: Tensor, name: str, slack: float = 0.0) -> None:
         remedy = (
             f"undo the normalisation, or ({name} - {name}.min()) / ({name}.max() - {name}.min())"
         )
-    if high <= 2:
+    if -1 <= low < 0 and high <= 1:
         remedy = f"map them there, for example ({name} + 1) / 2"
     raise invalid(name, "values in [0, 1]", f"values in [{low:g}, {high:g}]", remedy)
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
+from symmetries._utils.sampling import some_of
 from symmetries._validation.checks import as_device, check_number, invalid, short
 from symmetries.data.background import LOOKED_AT, background
 from symmetries.estimators.arrays import read_rows
@@ -94,7 +95,8 @@ class ImageEstimator(Saved, BaseEstimator):  # type: ignore[misc]
 
     def _found(self, array: NDArray[np.float64], size: tuple[int, ...]) -> float:
         """The background of images in the units of X."""
-        return background(torch.tensor(array[:LOOKED_AT]).reshape(-1, *size), self.scale_)
+        some = array[some_of(torch.arange(len(array)), LOOKED_AT).numpy()]
+        return background(torch.tensor(some).reshape(-1, *size), self.scale_)
 
     def _on_black(self, X: ArrayLike, reset: bool) -> Tensor:
         """Return the images minus their background, so that the background is 0."""

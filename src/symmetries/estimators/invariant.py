@@ -25,6 +25,7 @@ from symmetries.estimators.networks import (
 from symmetries.groups.base import Group
 from symmetries.groups.names import as_group
 from symmetries.learners.invariant_network import InvariantNetworkConfig
+from symmetries.learners.invariant_network.class_widths import ClassWidths
 from symmetries.learners.invariant_weights import NaturalConfig, evaluate, fit_natural, width_rows
 from symmetries.nn.invariant_model import InvariantModel, Task, shallow_model
 
@@ -83,6 +84,7 @@ class _InvariantEstimator(ImageEstimator):
         "n_iter_",
         "invariance_",
         "history_",
+        "class_widths_",
     )
 
     def __init__(
@@ -163,12 +165,13 @@ class _InvariantEstimator(ImageEstimator):
     def _fit_network(
         self, images: Tensor, targets: Tensor, outputs: int, seed: int, options: Mapping[str, Any]
     ) -> Self:
-        self.outputs_ = outputs
+        self.outputs_, self.class_widths_ = outputs, []
         model = self._build(seed=seed)
         run = {"device": self.device, "progress": False, **options}
         history = model.fit((images, targets), **run)
         model.eval()
         self.model_ = model
+        self.class_widths_ = [] if model.class_widths is None else model.class_widths.pairs()
         self.history_ = network_rows(history, model.group.names)
         self.elbo_ = float(model.estimated_evidence(images, targets)[0]) / len(images)
         self.n_iter_ = history.step[-1]
@@ -183,7 +186,10 @@ class _InvariantEstimator(ImageEstimator):
             config = config.replace(learn=self.learn, likelihood=likelihood)
             start = None if self.learn else self.half_width
             sizes = (self.image_size_, self.outputs_)
-            return build_learner(self.network, group, *sizes, config, start, seed).to(self.device)
+            learner = build_learner(self.network, group, *sizes, config, start, seed)
+            if own := getattr(self, "class_widths_", None):
+                learner.class_widths = ClassWidths(self.outputs_, dict(own))
+            return learner.to(self.device)
         return shallow_model(
             self.image_size_,
             self.outputs_,
@@ -252,6 +258,8 @@ class InvariantClassifier(ClassifierMixin, _InvariantEstimator):  # type: ignore
         classes_: the labels.
         fill_: value of the background.
         history_: half-widths along the way, in the group's own units: [step, first, second, ...].
+        class_widths_: of a network, numbers of the classes that have half-widths of their own
+            (``InvariantNetworkConfig(by_class=True)``), with these in the group's own units.
 
     Example:
         >>> from sklearn.datasets import load_digits

@@ -37,6 +37,10 @@ class ClassWidths(nn.Module):
         self.members: Tensor
         self.width: Tensor
 
+    def pairs(self) -> list[tuple[int, list[float]]]:
+        """Classes with their half-widths, which build this again."""
+        return list(zip(self.own, self.width.tolist(), strict=True))
+
     def spread(self, noise: Tensor, shared: Tensor) -> Tensor:
         """Return transformations (S (1 + classes), dim) of all boxes from noise (S, dim)."""
         widths = torch.cat([shared[None], self.width.to(shared)])

@@ -275,8 +275,7 @@ class InvariantNetwork(LabelledLearner):
         own = {"outputs": self.outputs, "profiles": [p.to_dict() for p in self.profiles]}
         own["class_profiles"] = [[p.to_dict() for p in each] for each in self.class_profiles]
         if self.class_widths is not None:
-            pairs = zip(self.class_widths.own, self.class_widths.width.tolist(), strict=True)
-            own["class_widths"] = [[number, width] for number, width in pairs]
+            own["class_widths"] = self.class_widths.pairs()
         return save_model(folder, self, {**image_meta(self, self.name), **own})
 
     @classmethod

@@ -106,8 +106,7 @@ def fit_folds(model: "OrbitPosterior", images: Tensor, run: Run) -> History:
         unseen = some_of(images[folds == 0], LOOKED_AT)
         if isinstance(model.view, PoseView):
             model.set_reach(far_moves(model, model.fits[0], unseen))
-        else:
-            model.outer = outer_mass(model, model.fits[0], unseen)
+        model.outer = outer_mass(model, model.fits[0], unseen)
     return history
 
 
@@ -143,16 +142,14 @@ def _find_reach(
     """The first fit after its first round, with a pi that reaches as far as the data need.
 
     Where pi turns out to be too narrow for unseen pictures, the model is built again with a wider
-    one. The history has the rounds that were in
-    vain. Where poses are computed, their range is known.
+    one. The history has the rounds that were in vain. The range of computed poses is known.
     """
     history = History()
     rest, unseen = images[folds != 0], some_of(images[folds == 0], LOOKED_AT)
-    computed = isinstance(model.view, PoseView)
     for attempt in range(MOST_TRIES):
         fit = Fit(model, model.fits[0], 0, rest, run, f"fold0-try{attempt}")
         fit.round()
-        if not computed and attempt < MOST_TRIES - 1 and _wider(model, unseen):
+        if attempt < MOST_TRIES - 1 and _wider(model, unseen):
             if not fit.settled:
                 fit.round()  # a network that has learned little takes far moves for likely
             wider = _wider(model, unseen)
@@ -290,7 +287,7 @@ def _wider(model: "OrbitPosterior", images: Tensor) -> dict[str, float]:
     wider = {}
     outer = outer_mass(model, model.fits[0], images)
     for coordinate in model.chart.coordinates:
-        if coordinate.kind == "line" and outer[coordinate.name] > OUTER:
+        if outer.get(coordinate.name, 0.0) > OUTER:
             reach = widened(coordinate, WIDER)
             if reach > coordinate.reach * 1.01:
                 wider[coordinate.name] = reach

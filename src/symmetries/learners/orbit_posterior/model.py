@@ -19,7 +19,7 @@ from symmetries.actions.base import Action
 from symmetries.actions.resolve import as_image_action
 from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.groups.base import Group
-from symmetries.learners.base import run_options, write_report
+from symmetries.learners.base import LearnerModule, run_options
 from symmetries.learners.orbit_posterior.accepted_pictures import pictures_to_learn
 from symmetries.learners.orbit_posterior.canonical import Poses, computed, find_poses
 from symmetries.learners.orbit_posterior.chart import Chart
@@ -35,6 +35,7 @@ from symmetries.learners.orbit_posterior.summary import OrbitSummary, summarise
 from symmetries.learners.orbit_posterior.versions import draw_versions, drawn_at, new_versions
 from symmetries.learners.orbit_posterior.views import View
 from symmetries.training import History, load_learner, save_model
+from symmetries.training.checkpoint import rebuilding
 from symmetries.training.resume import stored_threads
 from symmetries.training.side_by_side import threads_of_a_fit, torch_threads
 from symmetries.training.step import mix, seeded
@@ -45,7 +46,7 @@ FEW_PICTURES = 1500  # below, every one counts
 MANY_FOLDS, FEW_FOLDS = 4, 2
 
 
-class OrbitPosterior(nn.Module):
+class OrbitPosterior(LearnerModule):
     r"""Which poses of a picture occur in the data: the density along its orbit.
 
     Moves r are drawn from a known law pi, a network sees y = T_r x, and q(r | y) is fitted by
@@ -310,18 +311,15 @@ class OrbitPosterior(nn.Module):
     def load(cls, folder: Path | str, device: torch.device | str = "cpu") -> Self:
         """Read what :meth:`save` wrote."""
         state, meta = load_learner(folder, "orbit_posterior", "orbit posterior")
-        model = cls.from_meta(meta)
-        model.load_state_dict(state)
+        with rebuilding(folder, "an orbit posterior"):
+            model = cls.from_meta(meta)
+            model.load_state_dict(state)
         return model.to(device)
 
     @classmethod
     def from_meta(cls, meta: Mapping[str, Any]) -> Self:
         """A model as :meth:`meta` describes it, with new weights."""
         return built_from_meta(cls, meta)
-
-    def report(self, path: Path | str, data: Tensor | ImageSet | None = None) -> Path:
-        """Write one HTML page: the summary on data, if given, the training and the settings."""
-        return write_report(self, path, data)
 
     def _to_read(self, images: Tensor | ImageSet) -> Tensor:
         """The pictures of the fit, shrunk, on the device of the model where they fit."""

@@ -29,7 +29,7 @@ from symmetries.learners.orbit_posterior.chart import SHIFTS, Chart, Coordinate
 from symmetries.learners.orbit_posterior.config import Views
 from symmetries.learners.orbit_posterior.frames import Frame
 from symmetries.learners.orbit_posterior.numbers import Numbers
-from symmetries.learners.orbit_posterior.views import round_window
+from symmetries.learners.orbit_posterior.views import round_window, strengths
 from symmetries.ops.warp import warp
 
 OCTAVES, RANGE = 3, 1.5  # of the waves by which a place is shown to a network
@@ -115,9 +115,7 @@ class PoseView(nn.Module):
         if self.chart.colours is not None:
             act, shown = ColourAction(self.chart.colours), (x + self.frame.fill).clamp(0, 1)
             x = act(self.chart.colour(u).to(x.dtype), shown) - self.frame.fill
-        x = x * (torch.exp(2 * config.jitter * (2 * numbers.rand(n, 1, 1, 1) - 1)) / self.scale).to(
-            x.dtype
-        )
+        x = x * (strengths(self.chart, config, numbers, n) / self.scale).to(x.dtype)
         level = config.noise * numbers.rand(n, 1, 1, 1)
         seen = []
         for picture, coarse in self._canonical(x, centre, own, q, numbers):

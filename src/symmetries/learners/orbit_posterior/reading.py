@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from symmetries.learners.orbit_posterior.canonical import moments
-from symmetries.learners.orbit_posterior.chart import COLOURS, Coordinate
+from symmetries.learners.orbit_posterior.chart import Coordinate
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
 from symmetries.learners.orbit_posterior.numbers import picture_numbers, place_numbers
 from symmetries.learners.orbit_posterior.pose_views import PoseView
@@ -127,9 +127,9 @@ def read_moved(
     are left out: rotations are read beside moves that do not mirror.
     """
     chart, parts, truth = model.chart, [], []
-    kinds = [c.kind for c in chart.coordinates]
-    line = 0.0 if isinstance(model.view, PoseView) else 0.5  # poses along lines are computed
-    far = torch.tensor([{"finite": 0.0, "circle": 1.0, "line": line}[kind] for kind in kinds])
+    share = dict.fromkeys(drawn_lines(model), 0.5)
+    every = [1.0 if c.kind == "circle" else share.get(c.name, 0.0) for c in chart.coordinates]
+    far = torch.tensor(every)
     for start in range(0, len(images), CHUNK):
         x = images[start : start + CHUNK].to(model.device)
         numbers = picture_numbers(mix(seed, 1), x)
@@ -302,26 +302,36 @@ def moved_centre(x: Tensor, model: "OrbitPosterior", u: Tensor | None) -> Tensor
     return (matrix[:, :2, :2] @ centre[..., None])[..., 0] + matrix[:, :2, 2]
 
 
+def drawn_lines(model: "OrbitPosterior") -> tuple[str, ...]:
+    """Names of the lines along which moves are drawn: poses along the others are computed."""
+    computed = {} if model.poses is None else model.poses.reach
+    lines = (c.name for c in model.chart.coordinates if c.kind == "line")
+    return tuple(name for name in lines if name not in computed)
+
+
 def outer_mass(model: "OrbitPosterior", network: PoseNetwork, images: Tensor) -> dict[str, float]:
-    """How much of q(r | x) lies in the outer 5 % of the reach of each coordinate."""
+    """How much of q(r | x) lies in the outer 5 % of the reach of each line that is drawn."""
+    names = drawn_lines(model)
+    if not names:
+        return {}
     x = images.to(model.device)
     u = torch.cat([sample_coordinates(model, network, part, 128, 0) for part in x.split(CHUNK)])
     found = {}
     for j, c in enumerate(model.chart.coordinates):
-        if c.kind == "line":
+        if c.name in names:
             outside = (u[..., j].abs() > 0.95 * c.reach).float().mean(-1)
             found[c.name] = float(outside.mean())
     return found
 
 
 def far_moves(model: "OrbitPosterior", network: PoseNetwork, images: Tensor) -> dict[str, float]:
-    """How far moves along lines go, by name, but for few: the range in which they are shown."""
+    """How far moves along computed lines go, but for few: the range in which they are shown."""
     x = images.to(model.device)
     parts = [sample_moves(model, network, part, 128, 0)[0].abs() for part in x.split(CHUNK)]
     moves = torch.cat(parts).flatten(0, 1)[:MANY].cpu()
-    found = {}
+    found, drawn = {}, drawn_lines(model)
     for j, c in enumerate(model.chart.coordinates):
-        if c.kind == "line" and c.name not in COLOURS:
+        if c.kind == "line" and c.name not in drawn:
             found[c.name] = max(SHOWN * float(moves[:, j].quantile(0.995)), LEAST_SHOWN)
     return found
 

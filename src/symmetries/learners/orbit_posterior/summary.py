@@ -215,10 +215,14 @@ def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> tuple[Orbit
 def _subgroup(
     parts: Sequence[ParameterSummary], found: Crossed, lines: Sequence[Headline], usable: Tensor
 ) -> PoseSubgroup | None:
-    """The subgroup that rotations make, beside mirror images where these were asked for."""
+    """The subgroup that rotations make, beside mirror images where these were asked for.
+
+    None of a finite group, whose rotations are named as those by any angle are.
+    """
     mirrors = {part.verdict for part in parts if part.unit == "elements"}
     for part, density, line in zip(parts, found.reading, lines, strict=True):
-        if part.name == "rotation" and (part.poses > 1 or part.verdict == "full"):
+        turns = part.name == "rotation" and density.coordinate.kind == "circle"
+        if turns and (part.poses > 1 or part.verdict == "full"):
             if mirrors - {"absent", "full"}:
                 return None
             told = told_pictures(density, line, usable)

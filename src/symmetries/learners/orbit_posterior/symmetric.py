@@ -60,14 +60,15 @@ def contents_repeat(images: Tensor, chart: Chart, frame: Frame) -> bool:
         x = canonical(x, chart, find_poses(x, chart))
     window = round_window(x.shape[-2], x.shape[-1], 1.0, 1.0).to(x.device)
     versions = [blur(v, v.new_ones(1)) * window for v in _versions(x, chart, frame)]
-    own = versions[0][:LOOKED_AT].flatten(1)
-    moved = [(v[: len(own)].flatten(1) - own).square().sum(-1) for v in versions[1:]]
+    rows = torch.arange(len(x), device=x.device)[:: -(-len(x) // LOOKED_AT)]  # of all classes
+    own = versions[0][rows].flatten(1)
+    moved = [(v[rows].flatten(1) - own).square().sum(-1) for v in versions[1:]]
     # Where the group has none of these moves, pictures are compared with others.
     change = torch.stack(moved or [torch.cdist(own, own).square().mean(1)])
     nearest = own.new_full((len(own),), math.inf)
     for v in versions:
         distance = torch.cdist(own, v.flatten(1)).square()
-        distance.fill_diagonal_(math.inf)
+        distance.scatter_(1, rows[:, None], math.inf)
         nearest = torch.minimum(nearest, distance.amin(1))
     return float((nearest / change.mean(0).clamp_min(1e-9)).median()) < REPEATED
 

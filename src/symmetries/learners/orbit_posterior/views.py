@@ -78,7 +78,7 @@ class View(nn.Module):
             act, shown = ColourAction(self.chart.colours), (x + self.frame.fill).clamp(0, 1)
             x = act(self.chart.colour(u).to(x.dtype), shown) - self.frame.fill
         x = x / self.scale
-        x = x * torch.exp(2 * config.jitter * (2 * numbers.rand(n, 1, 1, 1) - 1)).to(x.dtype)
+        x = x * strengths(self.chart, config, numbers, n).to(x.dtype)
         if not self.permutes:
             x = self._resampled(blur(x, x.new_full((1,), config.before)), u, numbers)
         else:
@@ -182,6 +182,12 @@ def _shifts(by: Tensor) -> Tensor:
     found = torch.eye(3, dtype=by.dtype, device=by.device).repeat(len(by), 1, 1)
     found[:, :2, 2] = by
     return found
+
+
+def strengths(chart: Chart, config: Views, numbers: Numbers, n: int) -> Tensor:
+    """Random factors (n, 1, 1, 1) of the strength of pictures; 1 where brightness is asked for."""
+    most = 0.0 if "value" in chart.names else 2 * config.jitter
+    return torch.exp(most * (2 * numbers.rand(n, 1, 1, 1) - 1))
 
 
 def round_window(height: int, width: int, radius: float, margin: float) -> Tensor:
