@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from symmetries import InvariantClassifier, audit
 from symmetries.auditing import audit_model
@@ -52,6 +55,23 @@ def test_estimators_that_were_fitted_to_names_are_audited_by_names(tmp_path):
     assert fewer.examples == 20
     with pytest.raises(ValueError, match="names of classes"):
         audit(model, (images, numbers), **options)
+
+
+def test_estimators_of_others_are_audited_as_the_error_says():
+    numbers = torch.arange(40) % 3
+    model = make_pipeline(StandardScaler(), LogisticRegression())
+    model.fit(IMAGES.flatten(1).numpy(), numbers)
+    with pytest.raises(TypeError, match=r"lambda x: model\.predict_proba\(x\.reshape"):
+        audit(model, IMAGES, "c4", progress=False)
+    found = audit(
+        lambda x: model.predict_proba(x.reshape(len(x), -1)),
+        (IMAGES, numbers),
+        "c4",
+        progress=False,
+    )
+    assert found.output == "probabilities"
+    right = model.score(IMAGES.flatten(1).numpy(), numbers)
+    assert found.accuracy.mean == pytest.approx(right)
 
 
 def test_the_error_for_pictures_of_too_few_channels_names_them():

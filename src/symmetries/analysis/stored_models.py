@@ -139,6 +139,10 @@ def load_classifier(
         found = Loaded(model, layers=isinstance(model, nn.Module))
     else:
         remedy = "give a function from images to logits, or the path of a saved one"
+        if hasattr(model, "predict_proba"):
+            remedy = (
+                "give a function of arrays: lambda x: model.predict_proba(x.reshape(len(x), -1))"
+            )
         raise wrong_type("model", "a classifier", model, remedy)
     if isinstance(found.call, nn.Module):
         found = replace(found, call=found.call.to(device))
