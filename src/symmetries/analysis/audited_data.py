@@ -10,6 +10,7 @@ from symmetries._validation.checks import invalid
 from symmetries.analysis.inputs import Readable, Reading, has_test_split, read_images, read_splits
 from symmetries.analysis.pictures import spread_indices
 from symmetries.analysis.provenance import data_hash
+from symmetries.analysis.stored_models import Loaded, label_numbers
 from symmetries.data import ImageSet, as_image_set
 from symmetries.estimators import InvariantClassifier, RelaxedClassifier
 from symmetries.results import FitResult
@@ -65,9 +66,10 @@ def choose_images(images: ImageSet, examples: int | None) -> tuple[ImageSet, tup
     return images.subset(spread_indices(len(images), examples)), (note,)
 
 
-def with_labels(images: ImageSet, labels: tuple[int, ...]) -> tuple[ImageSet, tuple[str, ...]]:
-    """Return the images with one of these labels, relabelled by its position in the list."""
-    if images.labels is None:
+def with_labels(images: ImageSet, model: Loaded) -> tuple[ImageSet, tuple[str, ...]]:
+    """Return the images of classes that a model knows, labelled by the numbers of its logits."""
+    labels = label_numbers(model, images.class_names) if images.labels is not None else None
+    if images.labels is None or labels is None or model.labels is None:
         return images, ()
     match = images.labels[:, None] == torch.tensor(labels)
     kept = match.any(1)
@@ -83,7 +85,10 @@ def with_labels(images: ImageSet, labels: tuple[int, ...]) -> tuple[ImageSet, tu
     renamed = replace(
         chosen,
         labels=match[kept].long().argmax(1),
-        class_names=tuple(names[label] for label in labels if label < len(names)),
+        class_names=tuple(
+            names[number] if 0 <= number < len(names) else str(label)
+            for number, label in zip(labels, model.labels, strict=True)
+        ),
     )
     return renamed, notes
 

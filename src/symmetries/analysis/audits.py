@@ -212,9 +212,8 @@ def prepare_audit(
         inputs=inputs,
     )
     notes += more + loaded.notes
-    if loaded.labels is not None:
-        images, more = with_labels(images, loaded.labels)
-        notes += more
+    images, more = with_labels(images, loaded)
+    notes += more
     notes += (
         () if loaded.without_gradients is None else (f"no gradients: {loaded.without_gradients}",)
     )

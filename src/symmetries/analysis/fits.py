@@ -1,11 +1,13 @@
 """A classifier that learns how invariant its task is: what ``symmetries fit`` computes."""
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from symmetries.analysis.classifiers import (
@@ -70,7 +72,7 @@ def fit(
 
     Returns:
         Test accuracy, evidence and half-widths; ``fitted`` is the classifier, ``to_html`` and
-        ``plot`` show the result.
+        ``plot`` show the result. The warnings are issued as Python's, too.
     """
     check_method(method, half_width, network)
     chosen = group or default_group(method)
@@ -79,7 +81,10 @@ def fit(
     given = {"data": data, "group": chosen, "method": method, **named}
     run = Session.of_call("fit", given, seed, device, preset, progress, training)
     found = read_and_train(data, method, chosen, run, fill, half_width, network, test)
-    return describe_classifier(*found, method, run.place, run.info())
+    result = describe_classifier(*found, method, run.place, run.info())
+    for text in result.warnings:
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+    return result
 
 
 def read_and_train(
@@ -143,13 +148,15 @@ def describe_classifier(
     likely = np.where(known, p[np.arange(len(p)), place_of], 0.0)
     invariant = classifier if isinstance(classifier, InvariantClassifier) else None
     beside = None if plain is None else float(plain.score(test.images.numpy(), labels))
+    interval = wilson_interval(right, len(test))
     result = FitResult(
+        warnings=no_better_than_guessing(interval[0], labels),
         method=method,  # type: ignore[arg-type]  # checked before
         group=str(classifier.group),
         data=data_summary(seen),
         examples=len(test),
         accuracy=right,
-        accuracy_interval=wilson_interval(right, len(test)),
+        accuracy_interval=interval,
         elbo=invariant and invariant.elbo_,
         log_likelihood=float(np.log(likely.clip(min=1e-12)).mean()),
         invariance=tuple(invariant.invariance_) if invariant else (),
@@ -163,6 +170,27 @@ def describe_classifier(
     if invariant:
         return result.attach(draw_invariant(invariant, test, place), classifier)
     return result.attach(draw_relaxed(classifier.model_, classifier.image_size_[1:]), classifier)
+
+
+def no_better_than_guessing(low: float, labels: NDArray[Any]) -> tuple[str, ...]:
+    """A warning if one answer for all images may be right as often as a classifier.
+
+    Args:
+        low: lower end of the interval of the classifier's accuracy.
+        labels: (N,) of the images that it was measured on.
+
+    Example:
+        >>> no_better_than_guessing(0.8, np.array([0, 1, 1]))
+        ()
+    """
+    most = float(np.unique_counts(labels).counts.max()) / len(labels)
+    if low > most:
+        return ()
+    guess = f"{100 * most:.1f} %"
+    return (
+        f"the accuracy is not clearly better than that of one answer for all images, {guess}: "
+        "widths that are learned from such labels mean little",
+    )
 
 
 def network_name(network: object) -> str | None:

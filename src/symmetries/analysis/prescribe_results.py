@@ -130,7 +130,7 @@ def model_curves(task: Task, loaded: Loaded, chosen: dict[str, float]) -> tuple[
     """Accuracy of a given model along each move, and within what is prescribed."""
     rows = some_rows(task.images, LOOKED_AT, task.seed)
     images, labels = task.images.images[rows].to(task.pixels.device), task.labels[rows]
-    own = right_answers(loaded, labels)
+    own = right_answers(loaded, labels, task.images.class_names)
 
     def accuracy(moves: Tensor) -> float:
         with torch.no_grad():

@@ -7,23 +7,30 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from symmetries._validation.checks import as_path, invalid, wrong_type
+from symmetries._validation.checks import as_path, invalid, short, wrong_type
 from symmetries.analysis.classifiers import Classifier
 from symmetries.analysis.identity import model_digest
 from symmetries.analysis.precision import InPrecision
 from symmetries.analysis.preprocessing import preprocessed
-from symmetries.auditing.answers import OF_ARRAYS, read_logits, split_output, taking_tensors
-from symmetries.auditing.models import Model, untouched
+from symmetries.auditing.answers import (
+    CLASSIFIERS,
+    OF_ARRAYS,
+    read_logits,
+    split_output,
+    taking_tensors,
+)
+from symmetries.auditing.models import CUT_OFF, Model, differentiable, untouched
 from symmetries.auditing.onnx_check import first_line, parse_inputs
 from symmetries.auditing.onnx_graph import OnnxGraph, load_onnx
 from symmetries.auditing.run import Output
 from symmetries.auditing.run_outputs import choose_law
 from symmetries.auditing.saved_files import saved_weights
+from symmetries.data.labels import Names
 from symmetries.estimators import InvariantClassifier, RelaxedClassifier
 from symmetries.results import Preprocessing
 from symmetries.training import load_state
@@ -45,7 +52,8 @@ class Loaded:
         call: from images (N, C, H, W) to logits (N, K).
         layers: whether its layers can be looked into.
         without_gradients: why it has no gradients; None if it has.
-        labels: for each logit the label of the data that it stands for; None if it is its number.
+        labels: for each logit the label of the data that it stands for, a number or the name of a
+            class; None if it is its number.
         fill: value of the background that it was fitted with; None where it is not known.
         digest: of its files, weights and answers; see :func:`model_digest`.
         kind: of its output, before probabilities were made logits.
@@ -56,7 +64,7 @@ class Loaded:
     call: Model
     layers: bool = False
     without_gradients: str | None = None
-    labels: tuple[int, ...] | None = None
+    labels: tuple[int, ...] | Names | None = None
     fill: float | None = None
     digest: str | None = None
     kind: str = "logits"
@@ -64,11 +72,23 @@ class Loaded:
     notes: tuple[str, ...] = ()
 
 
-def right_answers(loaded: Loaded, labels: Tensor) -> Tensor:
+def label_numbers(loaded: Loaded, names: Names | None) -> tuple[int, ...] | None:
+    """For each logit the class number in data whose classes have these names; -1 without one."""
+    labels = loaded.labels
+    if labels is None or isinstance(labels[0], int):
+        return cast("tuple[int, ...] | None", labels)
+    if names is None:
+        expected = f"names of classes, as the model was fitted to {short(labels)}"
+        raise invalid("labels", expected, "numbers", "give the names that it was fitted to")
+    return tuple(names.index(str(label)) if label in names else -1 for label in labels)
+
+
+def right_answers(loaded: Loaded, labels: Tensor, names: Names | None) -> Tensor:
     """The number of the logit that stands for each label (N,); -1 where there is none."""
-    if loaded.labels is None:
+    numbers = label_numbers(loaded, names)
+    if numbers is None:
         return labels
-    known = {label: number for number, label in enumerate(loaded.labels)}
+    known = {label: number for number, label in enumerate(numbers)}
     return torch.tensor([known.get(int(label), -1) for label in labels])
 
 
@@ -119,6 +139,10 @@ def load_classifier(
         found = Loaded(model, layers=isinstance(model, nn.Module))
     else:
         remedy = "give a function from images to logits, or the path of a saved one"
+        if hasattr(model, "predict_proba"):
+            remedy = (
+                "give a function of arrays: lambda x: model.predict_proba(x.reshape(len(x), -1))"
+            )
         raise wrong_type("model", "a classifier", model, remedy)
     if isinstance(found.call, nn.Module):
         found = replace(found, call=found.call.to(device))
@@ -135,6 +159,9 @@ def load_classifier(
     with untouched(found.call):
         check_batches(found.call, images)
     found = giving_logits(found, images, labels, output)
+    gradients = found.without_gradients is None and found.kind in CLASSIFIERS
+    if gradients and not differentiable(found.call, images):
+        found = replace(found, without_gradients=CUT_OFF)
     try:
         return replace(found, digest=model_digest(str(model), found.call, images))
     except Exception:  # weights without bytes: nothing of it may be resumed
@@ -200,7 +227,9 @@ def load_own(folder: Path) -> Loaded:
 
 
 def _from_estimator(classifier: Classifier) -> Loaded:
-    labels = tuple(int(label) for label in classifier.classes_)
+    classes = classifier.classes_
+    kind = str if classes.dtype.kind in "UO" else int
+    labels = tuple(kind(label) for label in classes)
     # Layers of moved filters hold all poses at once, and no rows of examples.
     layers = not isinstance(classifier, InvariantClassifier)
     return Loaded(classifier.module(), layers=layers, labels=labels, fill=classifier.fill_)
@@ -308,4 +337,7 @@ def unfit(error: Exception, images: Tensor) -> ValueError:
     remedy = "see --resize; export it with a dynamic first axis"
     if any(name in got for name in ("Half", "BFloat16", "Double")):
         remedy = 'give it in float32 (model.float()); precision="bf16-true" or "64-true" is apart'
+    if "channels" in got:
+        remedy = "give pictures with those that it takes: grey ones are given three with normalize="
+        remedy += " (--normalize), or by images.expand(-1, 3, -1, -1)"
     return invalid("model", expected, got, remedy)

@@ -123,7 +123,9 @@ def load_watched(
     )
     if loaded.kind not in CLASSIFIERS:
         raise invalid("model", "a classifier", f"a model of {loaded.kind}", "leave it out")
-    return loaded, None if images.labels is None else right_answers(loaded, images.labels)
+    return loaded, None if images.labels is None else right_answers(
+        loaded, images.labels, images.class_names
+    )
 
 
 def batches(

@@ -196,8 +196,8 @@ def wrap_model(
             loaded.call, posterior, loaded.kind, views=views, limits=limits
         ).to(run.place)
         labelled = loaded.kind in CLASSIFIERS and held.labels is not None
-        if labelled and loaded.labels is not None:
-            held, notes = with_labels(held, loaded.labels)
+        if labelled:
+            held, notes = with_labels(held, loaded)
             loaded = replace(loaded, notes=loaded.notes + notes)
         still = torch.zeros(len(held), len(module.chart.coordinates))
         planted = draw_moves(module.chart, widths, len(held), mix(run.seed, 71) % 2**31)

@@ -22,6 +22,7 @@ from symmetries._validation.placement import call_model
 Model = Callable[[Tensor], Tensor]
 
 PROBE = 8  # examples that the checks look at
+CUT_OFF = "the outputs have no gradients with respect to the inputs (constant, or detached)"
 
 
 @contextmanager
@@ -51,6 +52,23 @@ def model_device(model: Model, x: Tensor) -> torch.device:
     parameters = model.parameters() if isinstance(model, nn.Module) else iter(())
     first = next(parameters, None)
     return x.device if first is None else first.device
+
+
+def differentiable(model: Model, x: Tensor) -> bool:
+    """Whether gradients of the model's outputs reach its inputs (N, ...).
+
+    They do not reach those of a constant, nor get through ``detach`` or ``no_grad``.
+
+    Example:
+        >>> [differentiable(one, torch.ones(2)) for one in (torch.sin, torch.zeros_like)]
+        [True, False]
+    """
+    leaf = x[:2].detach().to(model_device(model, x)).clone().requires_grad_()
+    with untouched(model), torch.enable_grad():
+        output = call_model(model, leaf)
+        if not output.requires_grad:
+            return False
+        return torch.autograd.grad(output.sum(), leaf, allow_unused=True)[0] is not None
 
 
 def check_classifier(model: Model, x: Tensor, y: Tensor | None = None) -> int:

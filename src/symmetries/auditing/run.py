@@ -23,10 +23,12 @@ from symmetries.auditing.inputs import Inputs, Labelled, Upcoming, labelled_inpu
 from symmetries.auditing.layers import layer_equivariance
 from symmetries.auditing.lie import is_smooth, law_is_usual, lie_derivative
 from symmetries.auditing.models import (
+    CUT_OFF,
     Model,
     check_answers,
     check_callable,
     check_examples,
+    differentiable,
     model_device,
     untouched,
 )
@@ -92,9 +94,8 @@ def audit_model(
 
     The result has agreement of predictions, accuracy if there are labels, logit invariance LI,
     distribution invariance DI, saliency similarity SI, sensitivity, and equivariance error by
-    layer, each with the effect of resampling alone. All
-    elements of a finite group are used; a continuous group is sampled for each example. The model's
-    mode, its gradients and all random states are left unchanged.
+    layer, each with the effect of resampling alone. All elements of a finite group are used; a
+    continuous group is sampled for each example. Modes, gradients and random states stay unchanged.
 
     Args:
         model: any callable from (N, ...) to logits (N, K), on tensors or NumPy arrays,
@@ -195,6 +196,7 @@ def audit_model(
         model = answers.model
         with untouched(model):
             about["classes"] = check_answers(model, x, y)
+        cut = gradients and not differentiable(model, x)
         look = saliency or SalientPixels(steps, baseline)
         part = partial(
             _classifier_part,
@@ -202,7 +204,7 @@ def audit_model(
             rows_of,
             y,
             moves,
-            look if gradients else None,
+            look if gradients and not cut else None,
             chosen,
             batch_size=batch_size,
             seed=seed,
@@ -212,7 +214,7 @@ def audit_model(
         notes = answers.notes + ((ONE_CLASS,) if len(values[PREDICTED].unique()) == 1 else ())
         if y is not None and about["accuracy"].high < 1 / len(y.unique()):
             notes += (WORSE_THAN_GUESSING,)
-        about |= {"output": answers.kind, "notes": notes}
+        about |= {"output": answers.kind, "notes": notes + ((CUT_OFF,) if cut else ())}
     if depends_on_batch(model, x):
         about["notes"] = (*about.get("notes", ()), OF_BATCHES)
     if arrays:
@@ -237,9 +239,8 @@ def audit_model(
         about["lie"] = lie_derivative(model, few, action, batch_size=batch_size, level=level)
         names = [row.name for row in rows if row.law in ("equivariance", "invariance")]
         if names:
-            more = lie_derivative(
-                model, few[:LIE_LAYER_EXAMPLES], action, layers=names, level=level
-            )
+            few = few[:LIE_LAYER_EXAMPLES]
+            more = lie_derivative(model, few, action, layers=names, level=level)
             about["lie"] += tuple(row for row in more if row.name)
     return AuditResult(
         group=_name(action.group),
@@ -344,6 +345,5 @@ def _name(group: Group[Any]) -> str:
 def _in_batches(part: Part, count: int, size: int, shown: bool) -> dict[str, Tensor]:
     """Evaluate all examples batch by batch, with a bar."""
     console = Console(stderr=True)
-    starts = [*range(0, count, size)]
-    bar = track(starts, "audit", console=console, disable=not shown, transient=True)
+    bar = track(range(0, count, size), "audit", console=console, disable=not shown, transient=True)
     return joined([part(start, min(start + size, count)) for start in bar])

@@ -74,7 +74,7 @@ def fit(
             advance("model")
             result.to_html(into / "report.html")
             advance("page")
-    run.show(result, table(result), ("metrics.json", "report.html", "model"))
+    run.show(result, table(result), ("metrics.json", "report.html", "model"), result.warnings)
 
 
 def table(result: "FitResult") -> Table:

@@ -34,7 +34,8 @@ def number_labels(labels: object, names: Names | None = None) -> tuple[Tensor | 
     if array.dtype.kind == "U":
         return _places(array, names_in(array) if names is None else names)
     if not np.issubdtype(array.dtype, np.integer):
-        remedy = "number the classes from 0, or name them: labels.astype(str)"
+        remedy = "number the classes from 0, or name them: labels.astype(str); values are for "
+        remedy += "InvariantRegressor"
         raise invalid("labels", "integers or text", array.dtype, remedy)
     return torch.from_numpy(array.astype(np.int64)), names
 

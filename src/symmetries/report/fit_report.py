@@ -19,6 +19,7 @@ from symmetries.report.page import (
     Section,
     Table,
 )
+from symmetries.report.prototype_report import capital
 from symmetries.results import EvidenceCurve, FitResult, Invariance, LayerRelaxation
 from symmetries.results.pictures import Bank, FitPictures
 
@@ -97,6 +98,7 @@ def fit_page(result: FitResult) -> Page:
     return Page(
         title=f"Classifying {result.data.name}",
         lede=headline(result),
+        warnings=[capital(text) for text in result.warnings],
         note=f"{METHODS[result.method]} On {result.examples:,} test images, not used in training; "
         f"with 95 % confidence the accuracy is between {low:.1f} and {high:.1f} %."
         + bound.replace("-", MINUS),

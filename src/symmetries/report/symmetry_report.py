@@ -231,8 +231,9 @@ def _check_sections(result: SymmetryResult) -> list[Section]:
     text = (
         f"{result.check.sentence} Known transformations were planted into the pictures, all "
         "parameters at once, a narrow and a wide one, and looked for again. What should be found "
-        "is what was planted on top of what the data had. Transformations of data that have nearly "
-        "all of them already are invisible."
+        "is what was planted on top of what the data had; shifts on a background take the place of "
+        "those that the data had, as contents would leave the frame. Transformations of data that "
+        "have nearly all of them already are invisible."
     )
     header = ("transformation", "planted", "should be found", "was found")
     return [Section(heading, text, blocks=[Table(header, rows)])]

@@ -97,6 +97,7 @@ class FitResult(ShownResult):
     """Result of ``symmetries fit``, measured on data that it did not train on.
 
     Args:
+        warnings: to be read first; empty if there is nothing to say.
         method: how the classifier was trained.
         group: its transformations.
         data: the training data.
@@ -116,6 +117,7 @@ class FitResult(ShownResult):
     """
 
     schema_name: Literal["symmetries.fit/1"] = Field(default="symmetries.fit/1", alias="schema")
+    warnings: tuple[str, ...] = ()
     method: Literal["invariant", "plain", "augmented", "relaxed"]
     group: str
     data: DataSummary

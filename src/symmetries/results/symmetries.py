@@ -102,7 +102,8 @@ class PlantedWidth(Record):
         name: of the parameter.
         unit: of the widths.
         planted: 90 % width of what was planted.
-        expected: 90 % width of that on top of what the data had.
+        expected: 90 % width of that on top of what the data had; of that alone where shifts take
+            the place of those that the data had.
         recovered: what was found.
         visible: whether it could be seen: data that turn fully show no further turns.
     """

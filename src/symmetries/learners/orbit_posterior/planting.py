@@ -11,11 +11,17 @@ from torch import Tensor
 
 from symmetries.learners.orbit_posterior.calibrating import Sets, read_sets
 from symmetries.learners.orbit_posterior.chart import Coordinate
+from symmetries.learners.orbit_posterior.planted_places import placed
 from symmetries.learners.orbit_posterior.posing import posed_by_rule
 from symmetries.learners.orbit_posterior.reading import MASS, Densities, smallest_set
 from symmetries.learners.orbit_posterior.rounds import fit_round, split_held_out
 from symmetries.learners.orbit_posterior.separate_poses import shares_of_poses
-from symmetries.learners.orbit_posterior.verdicts import SYSTEMATIC, Headline, uniform_width
+from symmetries.learners.orbit_posterior.verdicts import (
+    SYSTEMATIC,
+    Headline,
+    small_widths,
+    uniform_width,
+)
 from symmetries.learners.orbit_posterior.versions import moved
 from symmetries.training.side_by_side import side_by_side
 from symmetries.training.step import mix
@@ -38,11 +44,13 @@ class Planted:
         name: of the parameter.
         unit: of the widths.
         planted: 90 % width of what was planted.
-        expected: 90 % width of that on top of what the data had.
+        expected: 90 % width of that on top of what the data had; of that alone where shifts take
+            the place of those that the data had.
         recovered: what was found.
         ratio: recovered to expected, as lengths.
         length: expected width in the parameter's own unit.
         visible: whether it could be seen: data that turn fully show no further turns.
+        added: whether it came on top of what the data had, and not in its place.
     """
 
     name: str
@@ -53,6 +61,7 @@ class Planted:
     ratio: float
     length: float
     visible: bool
+    added: bool = True
 
 
 def nearest_planted(planted: list[Planted], name: str, width: float) -> Planted | None:
@@ -72,10 +81,11 @@ def with_misses(line: Headline, coordinate: Coordinate, planted: list[Planted]) 
     rows = [p for p in planted if p.name == coordinate.name and p.visible and p.ratio > 0]
     if not rows or coordinate.kind == "finite":
         return line
-    if coordinate.kind == "circle":
+    if coordinate.kind == "circle" or not rows[0].added:
         missed = nearest_planted(planted, coordinate.name, line.width)
         ratio = 1.0 if missed is None else _beyond(missed.ratio)
-        ratio = max(ratio, line.width / uniform_width(coordinate))  # no interval exceeds it
+        if coordinate.kind == "circle":
+            ratio = max(ratio, line.width / uniform_width(coordinate))  # no interval exceeds it
     else:
         wide, before = max(rows, key=lambda p: p.length), line.width**2
         added = (wide.length * _beyond(wide.ratio)) ** 2 - before
@@ -124,7 +134,7 @@ def plant_and_recover(
         widths: of each coordinate as found before.
         seed: of what is planted.
     """
-    refits = []
+    refits, places = [], []
     for number, share in enumerate((NARROW, WIDE)):
         generator = torch.Generator().manual_seed(mix(seed, 21, number))
         u = model.chart.draw(
@@ -133,15 +143,17 @@ def plant_and_recover(
         for j, c in enumerate(model.chart.coordinates):
             if c.kind != "finite":
                 u[:, j] *= share
+        u, ranges = placed(model, u, images)
         planted = moved(model, u, images)
+        places.append(ranges)
         refits.append(partial(_refit, model, planted, unseen.rows, mix(seed, 22, number)))
     rows = []
     at_a_time = None if model.shares_cores else 1
     every = side_by_side(refits, at_a_time, model.threads, model.device)
-    for share, (_, found) in zip((NARROW, WIDE), every, strict=True):
+    for share, ranges, (_, found) in zip((NARROW, WIDE), places, every, strict=True):
         for j, c in enumerate(model.chart.coordinates):
             width = found[j][unseen.told[j]].width()
-            rows.append(_row(model, c, share, means[j], widths[j], width))
+            rows.append(_row(model, c, share, means[j], widths[j], width, ranges.get(c.name)))
     return rows
 
 
@@ -229,7 +241,13 @@ def _refit(
 
 
 def _row(
-    model: "OrbitPosterior", c: Coordinate, share: float, mean: Tensor, width: float, found: float
+    model: "OrbitPosterior",
+    c: Coordinate,
+    share: float,
+    mean: Tensor,
+    width: float,
+    found: float,
+    place: float | None,
 ) -> Planted:
     side = max(model.shape[1:])
     if c.kind == "finite":
@@ -239,6 +257,9 @@ def _row(
         expected = float(smallest_set(_spread(mean, share * len(mean), c.kind == "circle"))) * cell
         planted, uniform = 0.9 * share * c.span, 0.9 * c.span
     visible = width < INVISIBLE * uniform
+    if place is not None:
+        expected = planted = 2 * MASS * place
+        visible = expected > small_widths(c)[1]  # else there is no room
     return Planted(
         name=c.name,
         unit=c.display(planted, side)[1],
@@ -248,6 +269,7 @@ def _row(
         ratio=found / max(expected, 1e-9),
         length=expected,
         visible=visible,
+        added=place is None,
     )
 
 
