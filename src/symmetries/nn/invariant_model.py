@@ -17,8 +17,8 @@ from symmetries.nn.variational import VariationalLinear
 
 Task = Literal["classification", "regression"]
 TASKS = ("classification", "regression")
-Posterior = Literal["natural", "full", "diagonal", "low-rank", "point"]
-POSTERIORS = ("natural", "full", "diagonal", "low-rank", "point")
+Posterior = Literal["natural", "full", "diagonal", "point"]
+POSTERIORS = ("natural", "full", "diagonal", "point")
 Head = NaturalLinear | VariationalLinear
 
 
