@@ -271,7 +271,7 @@ def _curve_sections(result: AuditResult) -> list[Section]:
 
 
 def _more(result: AuditResult) -> str:
-    """What a logit error means, and what else could be measured."""
+    """Explain the logit error, and suggest a measure that was not made."""
     if result.drift or result.accuracy is None:
         return logit_words(result)
     return (logit_words(result) + " " if result.margin else "") + (
