@@ -14,10 +14,10 @@ from symmetries.report.audit_words import (
     range_words,
     verdict,
 )
-from symmetries.report.blocks import drawing, orbit_viewer, picture_rows, run_settings
 from symmetries.report.lines import shares
 from symmetries.report.orbit_report import quantity, spread, title
 from symmetries.report.page import Answer, Block, Gallery, OrbitViewer, Page, Section, Table
+from symmetries.report.page_blocks import drawing, orbit_viewer, picture_rows, run_settings
 from symmetries.results import AuditResult, DriftPoint, LayerError
 from symmetries.results.audits import OWN_OPERATIONS
 from symmetries.results.pictures import AuditPictures, Track

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symmetries.report import densities
-from symmetries.report.blocks import drawing, orbit_viewer, picture_rows, run_settings
 from symmetries.report.fit_words import MINUS, answer_text, negligible, reach_of
 from symmetries.report.lines import histories, history
 from symmetries.report.orbit_report import quantity, spread, title
@@ -21,6 +20,7 @@ from symmetries.report.page import (
     Section,
     Table,
 )
+from symmetries.report.page_blocks import drawing, orbit_viewer, picture_rows, run_settings
 from symmetries.results import EvidenceCurve, FitResult, Invariance, LayerRelaxation
 from symmetries.results.pictures import Bank, FitPictures
 

@@ -8,9 +8,9 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
 from symmetries.report import figures
-from symmetries.report.blocks import drawing, run_facts
 from symmetries.report.figures import ACCENT, INK, MUTED, RULE
 from symmetries.report.page import Answer, Block, Page, Section, Table
+from symmetries.report.page_blocks import drawing, run_facts
 from symmetries.results.generators import GeneratorResult
 from symmetries.results.pictures import OrbitCurves
 

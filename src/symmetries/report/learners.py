@@ -5,9 +5,9 @@ from functools import partial
 from numbers import Real
 from typing import Any
 
-from symmetries.report.blocks import drawing
 from symmetries.report.lines import history
 from symmetries.report.page import Answer, Block, Page, Section, Table
+from symmetries.report.page_blocks import drawing
 from symmetries.report.prototype_report import capital
 
 LONG = 4  # entries of a list that a table still shows

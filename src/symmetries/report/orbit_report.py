@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from symmetries.report import figures
-from symmetries.report.blocks import drawing, orbit_viewer, run_settings
 from symmetries.report.page import Answer, Block, Drawing, OrbitViewer, Page, Section, Strip
+from symmetries.report.page_blocks import drawing, orbit_viewer, run_settings
 from symmetries.results import OrbitCurve, OrbitResult
 from symmetries.results.pictures import OrbitPictures
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from symmetries.report.blocks import picture_rows, run_settings
 from symmetries.report.page import Answer, Block, Code, Gallery, Page, Section, Table
+from symmetries.report.page_blocks import picture_rows, run_settings
 from symmetries.report.wrap_report import points
 from symmetries.results import PrescribedMove, PrescribeResult
 

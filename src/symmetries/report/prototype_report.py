@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from functools import partial
 
 from symmetries.report import densities, figures
-from symmetries.report.blocks import drawing, orbit_viewer, picture_rows, run_settings
 from symmetries.report.orbit_report import quantity, spread, title
 from symmetries.report.page import (
     Answer,
@@ -16,6 +15,7 @@ from symmetries.report.page import (
     Section,
     Table,
 )
+from symmetries.report.page_blocks import drawing, orbit_viewer, picture_rows, run_settings
 from symmetries.report.words import advice, headline, sentence, width_text
 from symmetries.results import ClassSymmetries, SymmetryResult, Transformation
 from symmetries.results.pictures import Film, SymmetryPictures

@@ -6,8 +6,8 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from symmetries.report import figures
-from symmetries.report.blocks import run_facts
 from symmetries.report.page import Answer, Drawing, Page, Section, Table
+from symmetries.report.page_blocks import run_facts
 from symmetries.results import SweepResult, Trial
 
 SHOWN = 40  # largest number of rows of the table

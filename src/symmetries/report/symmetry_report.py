@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from symmetries.report import densities, figures
-from symmetries.report.blocks import drawing, picture_rows, run_settings
 from symmetries.report.orbit_report import title
 from symmetries.report.page import (
     Answer,
@@ -17,6 +16,7 @@ from symmetries.report.page import (
     Section,
     Table,
 )
+from symmetries.report.page_blocks import drawing, picture_rows, run_settings
 from symmetries.report.prototype_report import (
     capital,
     density_drawing,

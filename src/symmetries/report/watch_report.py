@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from symmetries.report import figures
-from symmetries.report.blocks import drawing, run_settings
 from symmetries.report.lines import history
 from symmetries.report.page import Answer, Page, Section, Strip, Table
+from symmetries.report.page_blocks import drawing, run_settings
 from symmetries.results import ChangedParameter, WatchResult
 
 UNITS = {"degrees": "°", "pixels": " pixels", "factor": " times"}

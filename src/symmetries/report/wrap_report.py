@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from symmetries.report.blocks import picture_rows, run_settings
 from symmetries.report.orbit_report import quantity, title
 from symmetries.report.page import Answer, Block, Gallery, Page, Section, Table
+from symmetries.report.page_blocks import picture_rows, run_settings
 from symmetries.results import Compared, Estimate, WrapResult
 
 
