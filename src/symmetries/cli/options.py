@@ -263,7 +263,7 @@ def typed_words() -> dict[str, list[str]]:
 def _words(
     parameters: Sequence[inspect.Parameter], values: Mapping[str, Any]
 ) -> dict[str, list[str]]:
-    found = {}
+    found: dict[str, list[str]] = {}
     for parameter in parameters:
         name, value = parameter.name, values[parameter.name]
         info: Any = get_args(parameter.annotation)[1]
