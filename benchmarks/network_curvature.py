@@ -28,7 +28,6 @@ import torch
 from torch import Tensor, nn
 
 from symmetries.data import digits
-from symmetries.data.derived import pose_sectors
 from symmetries.learners.invariant_network import InvariantNetwork, InvariantNetworkConfig
 from symmetries.learners.invariant_network import evidence as evidence_module
 from symmetries.learners.invariant_network.evidence import LaplaceEvidence
@@ -36,7 +35,9 @@ from symmetries.learners.invariant_network.likelihoods import whitened
 from symmetries.training.step import seeded
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "papers" / "invariant-weights"))
 from common import record
+from pose_labels import pose_sectors
 
 EXAMPLES, CLASSES, HIDDEN, SAMPLES = 300, 6, 24, 16
 DEGREES = (0, 10, 20, 30, 40, 50, 60, 90, 120, 150, 180)

@@ -33,14 +33,16 @@ import torch
 from torch import Tensor, nn
 
 from symmetries.data import ImageSet, load
-from symmetries.data.derived import pose_sectors, rotated, six_or_nine
+from symmetries.data.derived import rotated
 from symmetries.learners.invariant_network import InvariantNetwork, InvariantNetworkConfig
 from symmetries.learners.invariant_network.candidates import trained_each
 from symmetries.nn.named_networks import named_network
 from symmetries.training.step import seeded
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "papers" / "invariant-weights"))
 from common import RESULTS, record
+from pose_labels import pose_sectors, six_or_nine
 
 STARTS = (9.0, 90.0, 171.0)  # half-widths in degrees
 CLOSE = {"digits": 10.0, "mnist": 10.0, "cifar10": 20.0}  # degrees

@@ -38,7 +38,6 @@ from symmetries import (
     sweeps,
     training,
 )
-from symmetries.analysis import orbits
 from symmetries.cli import app
 from symmetries.data import ImageSet
 from symmetries.groups import Affine2, Cyclic
@@ -46,11 +45,11 @@ from symmetries.learners import invariant_vae, invariant_weights, relaxed, symme
 from symmetries.nn import autoencoder, conversion, diagonal_gaussian, relaxed_networks
 from symmetries.nn.relaxation import relaxed_layers
 
-FACES = (actions, auditing, data, distributions, estimators, groups, orbits, sweeps, training)
+FACES = (actions, auditing, data, distributions, estimators, groups, sweeps, training)
 # Dataclasses that the library makes and users read.
 RESULTS = {
     *("DriftPoint", "Estimate", "Evaluation", "LayerError", "SymmetrySummary", "History"),
-    *("AuditResult", "Parameter", "OrbitStudy"),
+    *("AuditResult", "Parameter"),
     *("Summary", "GenerativeSummary", "InvarianceSummary", "RelaxedSummary"),
 }
 TYPES = {"Batch", "Data"}  # names for annotations

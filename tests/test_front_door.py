@@ -19,7 +19,7 @@ import symmetries
 from symmetries import auditing, estimators, learners
 from symmetries import data as data_sets
 from symmetries._utils.config import presets_of
-from symmetries.analysis import classifiers, neighbour_distance, study_orbits
+from symmetries.analysis import classifiers
 from symmetries.data import ImageSet, as_image_set, as_images
 from symmetries.groups import Cyclic, Group, group_name
 from symmetries.learners.orbit_posterior import Network, OrbitConfig, Reading, Training, Views
@@ -176,7 +176,6 @@ BY_NAME = {
     "relax_convolutions": ("c4", {"model": nn.Conv2d(1, 4, 3)}),
     "saliency_similarity": ("c4", {"model": NET, "x": IMAGES}),
     "shallow_model": ("rotation", {"shape": (1, 8, 8), "outputs": 3, "features": 8}),
-    "study_orbits": ("rotation", {"images": IMAGES, "examples": IMAGES[:1]}),
     "tie": ("c4", {"layer": nn.Conv2d(1, 2, 3)}),
     "transforming": None,  # takes names only
     "wrap": None,  # trains; tests/test_wrap.py
@@ -254,10 +253,8 @@ MEASURES = {
     "largest_singular_value": lambda x: auditing.largest_singular_value(NET, x),
     "layer_contributions": lambda x: auditing.layer_contributions(NET, x, "c4"),
     "lie_derivative": lambda x: auditing.lie_derivative(NET, x, "rotation"),
-    "neighbour_distance": neighbour_distance,
     "saliency_map": lambda x: auditing.saliency_map(NET, x, LABELS, steps=2),
     "saliency_similarity": lambda x: auditing.saliency_similarity(NET, x, "c4"),
-    "study_orbits": lambda x: study_orbits(x, "rotation", examples=x, steps=3).curves,
 }
 
 

@@ -78,11 +78,11 @@ def test_checks_say_nothing_under_vmap():
 
 def test_an_orbit_average_is_one_graph():
     box = UniformBox(Affine2("rotation"), 1.0)
-    model = OrbitAverage(nn.Flatten(), box, nn.Linear(64, 3), samples=2).eval()
+    model = OrbitAverage(nn.Sequential(nn.Flatten(), nn.Linear(64, 3)), box, samples=2).eval()
     images, element = torch.rand(2, 1, 8, 8), Affine2("rotation").exp(torch.zeros(2, 1))
     compiled = torch.compile(model.average, fullgraph=True, backend="eager")
     torch.testing.assert_close(compiled(images, element), model.average(images, element))
-    with pytest.raises(ValueError, match=r"features: .*\(4, 72\).*mat1.*; check size") as raised:
+    with pytest.raises(ValueError, match=r"images: .*\(4, 1, 8, 9\).*mat1.*; check size") as raised:
         model.average(torch.rand(2, 1, 8, 9), element)
     assert isinstance(raised.value.__cause__, RuntimeError)
 

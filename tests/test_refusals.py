@@ -14,7 +14,6 @@ from symmetries.nn.relaxation import (
     equivariance_errors,
     relaxation,
     relaxation_penalty,
-    set_relaxation,
 )
 from symmetries.nn.tied import group_permutations
 from symmetries.training import LossError, TrainConfig, train
@@ -123,8 +122,6 @@ def test_targets_are_refused_by_name(y):
         (lambda: relaxation(None), "model"),
         (lambda: relaxation_penalty([]), "model"),
         (lambda: equivariance_errors(nn.Conv2d(1, 4, 3), torch.rand(0, 1, 9, 9)), "images"),
-        (lambda: set_relaxation(nn.Conv2d(1, 4, 3), "much"), "value"),
-        (lambda: set_relaxation(nn.Conv2d(1, 4, 3), 0.1, "colour"), "coordinate"),
         (lambda: group_permutations(4, 1), "group"),
         (lambda: group_permutations(Cyclic(4), -1), "channels"),
     ],

@@ -52,7 +52,7 @@ def one(
     """One CNN."""
     data, test = cached(name, "train", folder), cached(name, "test", folder)
     box = UniformBox(Affine2("rotation"), START, constraint="reflect")
-    body = OrbitAverage(network(features, seed), box, space="features")
+    body = OrbitAverage(network(features, seed), box)
     head = VariationalLinear(
         features, 10, covariance=posterior, scale=0.1, learn_prior=posterior != "point"
     )

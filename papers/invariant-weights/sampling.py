@@ -17,11 +17,12 @@ from dataclasses import asdict
 import torch
 from building import cached, clock
 from jobs import ANGLES, PAPER_PRIOR, PRIORS
+from pose_labels import pose_sectors, six_or_nine
 from torch import Tensor
 from trainings import FULL
 
 from symmetries.data import ImageSet
-from symmetries.data.derived import pose_sectors, rotated, six_or_nine
+from symmetries.data.derived import rotated
 from symmetries.groups.affine import Affine2
 from symmetries.learners.invariant_weights import fit_natural, refitted_elbo, width_rows
 from symmetries.nn.invariant_model import InvariantModel, shallow_model

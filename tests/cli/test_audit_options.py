@@ -41,7 +41,8 @@ def test_all_images_without_labels(run, tmp_path, colours, recwarn):
     assert "rotation \u221210° to +10°" in page
     assert "logarithms are taken" in page
     assert "Salient by how much" in page
-    assert found.run.command.count("--range rotation=10") == 1
+    options = "--group rotation --range rotation=10 --out out/audit-c --preset quick --seed 0"
+    assert found.run.command == f"symmetries audit mymodel_of_colours:net c.npz {options}"
 
 
 def test_fast_measures_outputs_only(run, tmp_path, colours, recwarn):

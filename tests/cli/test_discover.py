@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from symmetries.cli.discover import table
-from symmetries.cli.inputs import parse_size
+from symmetries.cli.options import parse_size
 from symmetries.data import background
 from symmetries.learners.orbit_posterior import OrbitPosterior, fitting
 from symmetries.results import PoseSubgroup, SelfTest, SymmetryResult

@@ -43,6 +43,8 @@ def test_a_folder_that_grows(run, tmp_path, corners):
     assert first.exit_code == 0, first.output
     assert "no change in 120 pictures" in first.output
     assert "symmetries_watch_alarm 0" in (tmp_path / "out" / "watch.prom").read_text()
+    command = watched(tmp_path).run.command  # with no option that watch does not have
+    assert command == "symmetries watch reference.npz camera --out out --seed 0"
     corners(120, 260, turn=12)
     second = run(*words, "--json")
     assert second.exit_code == 6, second.output

@@ -20,7 +20,6 @@ from symmetries.nn.relaxation import (
     equivariance_errors,
     relaxation,
     relaxation_penalty,
-    set_relaxation,
 )
 
 KINDS = {
@@ -90,7 +89,7 @@ def test_kept_kernel_is_dropped_when_it_must_be(kind):
         conv.eval()
         assert torch.equal(conv(x), fresh(conv, x))
         if conv.relaxed:
-            set_relaxation(conv, 0.0)
+            conv.relaxed_frequency.zero_()
             assert torch.equal(conv(x), fresh(conv, x))
 
 
@@ -159,7 +158,7 @@ def test_fixed_frequency_written_in_place_is_seen():
     conv, x = layer(learn=False).eval(), fields()
     with torch.no_grad():
         before = conv(x)
-        set_relaxation(conv, 3.0)
+        conv.relaxed_frequency.fill_(3.0)
         assert not torch.equal(conv(x), before)
 
 
@@ -362,12 +361,6 @@ def test_relaxation_is_read_and_set():
         ("2", "rotation", 1.0, False),
     ]
     assert relaxation_penalty(model).item() == pytest.approx(0.375)
-    set_relaxation(model, 2.0, "rotation")
-    assert model[1].relaxed_frequency.tolist() == [-0.25, -0.25, 2.0]
-    set_relaxation(model, 0.0)
-    assert relaxation_penalty(model).item() == 0
-    with pytest.raises(ValueError, match="relaxed flip"):
-        set_relaxation(model, 1.0, "flip")
     assert relaxation_penalty(nn.Linear(1, 1)).item() == 0
 
 

@@ -22,7 +22,8 @@ def network():
 def test_the_average_over_a_whole_finite_orbit_is_invariant():
     body, head = network()
     group = Cyclic(4)
-    model = OrbitAverage(body, UniformBox(Affine2("rotation")), head, action=ImageAction(group))
+    whole = nn.Sequential(body, head)
+    model = OrbitAverage(whole, UniformBox(Affine2("rotation")), action=ImageAction(group))
     images = torch.rand(3, 1, 8, 8)
 
     def average(x):
@@ -33,40 +34,39 @@ def test_the_average_over_a_whole_finite_orbit_is_invariant():
     assert invariance_error(lambda x: head(body(x)), act, torch.tensor(1), images) > 0.01
 
 
-def test_each_space_averages_where_it_says():
+def test_outputs_of_the_module_are_averaged():
     body, head = network()
     box = UniformBox(Affine2("rotation"), math.pi)
     images = torch.rand(3, 1, 8, 8)
     T = box.group.exp(box.sample(6, generator=torch.Generator().manual_seed(0)))
     views = ImageAction(box.group).orbit(T, images)
     hidden = body(views.flatten(0, 1)).unflatten(0, (3, 6))
-    expected = {
-        "features": head(hidden.mean(1)),
-        "logits": head(hidden).mean(1),
-        "probabilities": head(hidden).softmax(-1).mean(1),
-    }
-    for space, value in expected.items():
-        model = OrbitAverage(body, box, head, space=space, samples=6)
-        torch.testing.assert_close(model(images, torch.Generator().manual_seed(0)), value)
-    torch.testing.assert_close(expected["features"], expected["logits"])  # a linear head
+    pairs = (
+        (body, hidden.mean(1)),
+        (nn.Sequential(body, head), head(hidden).mean(1)),
+        (nn.Sequential(body, head, nn.Softmax(1)), head(hidden).softmax(-1).mean(1)),
+    )
+    for module, expected in pairs:
+        model = OrbitAverage(module, box, samples=6)
+        torch.testing.assert_close(model(images, torch.Generator().manual_seed(0)), expected)
 
 
-def test_gradients_reach_the_widths_and_the_test_sampling_is_its_own():
-    body, head = network()
+def test_gradients_reach_the_widths_and_a_grid_is_the_same_each_time():
+    body, _ = network()
     box = UniformBox(Affine2("rotation"), 1.0)
-    model = OrbitAverage(body, box, head, samples=5, test_sampling="grid")
+    model = OrbitAverage(body, box, samples=5)
     images = torch.rand(3, 1, 8, 8)
     model(images).square().sum().backward()
     assert box.free.grad is not None
     assert box.free.grad.abs().item() > 0
     assert not torch.equal(model(images), model(images))
-    model.eval()
-    assert torch.equal(model(images), model(images))
+    even = OrbitAverage(body, box, samples=5, sampling="grid")
+    assert torch.equal(even(images), even(images))
 
 
 def test_bad_arguments_are_named():
     box = UniformBox(Affine2("rotation"))
-    with pytest.raises(ValueError, match="space: expected one of"):
-        OrbitAverage(nn.Flatten(), box, space="weights")
+    with pytest.raises(ValueError, match="sampling: expected one of"):
+        OrbitAverage(nn.Flatten(), box, sampling="weights")
     with pytest.raises(ValueError, match="samples: expected a whole number of at least 1"):
         OrbitAverage(nn.Flatten(), box, samples=0)

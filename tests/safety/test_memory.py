@@ -9,7 +9,7 @@ from PIL import Image
 # Runs a command and prints the memory that it took beyond that of the imports.
 MEASURED = """
 import json, resource, sys
-import torch, symmetries.data, symmetries.cli.inputs, symmetries.cli.runs
+import torch, symmetries.data, symmetries.analysis.inputs, symmetries.cli.runs
 from symmetries.cli import app
 torch.ones(1000, 1000).mean()
 def resident():
@@ -23,7 +23,7 @@ finally:
 """
 LIMITED = """
 import resource
-import torch, symmetries.data, symmetries.cli.inputs, symmetries.cli.runs
+import torch, symmetries.data, symmetries.analysis.inputs, symmetries.cli.runs
 from symmetries.cli import app
 size = 1024 * int([l for l in open("/proc/self/status") if l.startswith("VmSize")][0].split()[1])
 resource.setrlimit(resource.RLIMIT_AS, (size + ROOM, size + ROOM))

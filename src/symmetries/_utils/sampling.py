@@ -1,4 +1,4 @@
-"""Some of the rows of data that may be sorted, by class or by time."""
+"""Random choice of rows from data that may be sorted by class or by time."""
 
 import torch
 from torch import Tensor

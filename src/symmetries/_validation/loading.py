@@ -51,7 +51,7 @@ def label_tensor(values: NDArray[Any], name: str = "y") -> Tensor:
 
 
 def native(values: NDArray[Any]) -> NDArray[Any]:
-    """The same numbers as torch takes them: in rows, in this machine's byte order."""
+    """Convert an array to C order and this machine's byte order, which torch needs."""
     longest = {"g": np.dtype(np.float64), "G": np.dtype(np.complex128)}  # torch has no longer ones
     dtype = longest.get(values.dtype.char, values.dtype.newbyteorder("="))
     return np.ascontiguousarray(values, dtype)

@@ -8,13 +8,9 @@ if TYPE_CHECKING:
     from symmetries.analysis.audits import audit as audit
     from symmetries.analysis.augmentation import augment as augment
     from symmetries.analysis.discovery import discover as discover
-    from symmetries.analysis.fits import describe_classifier as describe_classifier
     from symmetries.analysis.fits import fit as fit
     from symmetries.analysis.lie_generators import generators as generators
-    from symmetries.analysis.orbits import OrbitStudy as OrbitStudy
-    from symmetries.analysis.orbits import neighbour_distance as neighbour_distance
     from symmetries.analysis.orbits import orbit as orbit
-    from symmetries.analysis.orbits import study_orbits as study_orbits
     from symmetries.analysis.prescribing import prescribe as prescribe
     from symmetries.analysis.watching import watch as watch
     from symmetries.analysis.wrapping import wrap as wrap

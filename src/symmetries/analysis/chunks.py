@@ -11,7 +11,7 @@ Over = Callable[[Part, int], dict[str, Tensor]]
 
 
 def in_parts(size: int, advance: Callable[[str], None]) -> Over:
-    """How to go through N examples: ``over(part, N)`` with ``part(start, stop)``.
+    """Return a function that evaluates ``part(start, stop)`` on all examples, some at a time.
 
     Args:
         size: examples of a part.

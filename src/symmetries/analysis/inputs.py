@@ -92,7 +92,7 @@ def has_test_split(data: str) -> bool:
 
 
 def resized(images: ImageSet, size: tuple[int, int], fit: Fit = "stretch") -> ImageSet:
-    """Images of another size, with what would alias filtered out.
+    """Resize images, with an antialiasing filter where they become smaller.
 
     Args:
         images: the images.

@@ -14,16 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from symmetries._validation.checks import (
-    check_finite,
-    check_held,
-    check_images,
-    check_number,
-    check_some,
-    check_whole,
-    invalid,
-)
-from symmetries._validation.placement import check_like
+from symmetries._validation.checks import check_number, check_whole, invalid
 from symmetries.actions.images import ImageAction
 from symmetries.analysis.inputs import (
     Readable,
@@ -35,17 +26,14 @@ from symmetries.analysis.pictures import example_indices, example_labels, for_di
 from symmetries.analysis.progress import progress_bar
 from symmetries.analysis.provenance import data_summary
 from symmetries.analysis.settings import Session
-from symmetries.data.convert import Images, as_images
 from symmetries.groups.base import Group
 from symmetries.groups.names import as_group, group_name
-from symmetries.ops.warp import Interpolation
 from symmetries.results import OrbitCurve, OrbitResult
 from symmetries.results.pictures import OrbitPictures
 
-__all__ = ["OrbitStudy", "neighbour_distance", "orbit", "study_orbits"]
-
 EXAMPLES = 6
-
+STEPS = 41  # positions along each parameter; odd, so that the middle one changes nothing
+COMPARED = 256  # images, drawn without replacement, that curves and distances are computed from
 PIXELS_AT_ONCE = 2**24
 
 
@@ -128,13 +116,12 @@ def describe_orbits(
 
 
 def study_orbits(
-    images: Images,
-    group: str | Group[Any],
+    images: Tensor,
+    group: Group[Any],
     *,
-    examples: Images,
-    steps: int = 41,
-    sample: int = 256,
-    interpolation: Interpolation = "bicubic",
+    examples: Tensor,
+    steps: int = STEPS,
+    sample: int = COMPARED,
     fill: float = 0.0,
     seed: int = 0,
     on_parameter: Callable[[str], None] | None = None,
@@ -142,12 +129,11 @@ def study_orbits(
     """Walk along each parameter of the group, from one bound to the other.
 
     Args:
-        images: (N, C, H, W), N at least 2.
-        group: with continuous parameters, or its name.
+        images: (N, C, H, W) from 0 to 1, N at least 2.
+        group: with continuous parameters.
         examples: (E, C, H, W) images to keep the frames of; of any size.
-        steps: positions along each parameter; odd, so that the middle one changes nothing.
-        sample: number of images, drawn without replacement, that curves and yardstick use.
-        interpolation: of :class:`ImageAction`.
+        steps: positions along each parameter, an odd number.
+        sample: number of images that are drawn.
         fill: background value of the images.
         seed: of the draw.
         on_parameter: called with each parameter's name when it is done.
@@ -159,19 +145,16 @@ def study_orbits(
         >>> study.curves[0].values, study.curves[0].change[2] < 1e-6
         ((-180.0, -90.0, 0.0, 90.0, 180.0), True)
     """
-    group, images, examples = as_group(group), as_images(images), as_images(examples, "examples")
-    _check_study(images, examples, group)
-    check_whole(steps, "steps", most=2**16)
-    if steps < 3 or steps % 2 == 0:
-        raise invalid("steps", "an odd number of at least 3", steps, "choose one")
-    check_whole(sample, "sample", 2)
+    if "step" in group.units:
+        remedy = "name continuous parameters, such as rotation or affine"
+        raise invalid("group", "continuous parameters", group_name(group), remedy)
     check_number(fill, "fill")
     check_whole(seed, "seed", 0, 2**63 - 1)
     generator = torch.Generator().manual_seed(seed)
     chosen = images[torch.randperm(len(images), generator=generator)[:sample]]
     distance = neighbour_distance(chosen)
     _warn_of_copies(chosen)
-    act = ImageAction(group, interpolation=interpolation, fill=fill)
+    act = ImageAction(group, interpolation="bicubic", fill=fill)
     curves, frames = [], {}
     for index, parameter in enumerate(group.parameters):
         values = torch.linspace(-parameter.bound, parameter.bound, steps, dtype=torch.float64)
@@ -188,32 +171,13 @@ def study_orbits(
     return OrbitStudy(tuple(curves), distance, frames)
 
 
-def _check_study(images: Tensor, examples: Tensor, group: Group[Any]) -> None:
-    check_images(images)
-    check_images(examples, "examples")
-    for name, values in {"images": images, "examples": examples}.items():
-        check_some(values, name)
-        check_finite(values, name)
-        low, high = (float(end) for end in values.aminmax())
-        if low < 0 or high > 1:
-            got = f"{low:g} to {high:g}"
-            raise invalid(name, "values from 0 to 1", got, f"use {name} / {name}.max()")
-    check_like(examples, images, "examples")
-    if "step" in group.units:
-        remedy = "name continuous parameters, such as rotation or affine"
-        raise invalid("group", "continuous parameters", group_name(group), remedy)
-
-
-def neighbour_distance(images: Images) -> float:
+def neighbour_distance(images: Tensor) -> float:
     """Median over the images of the root-mean-square distance to the nearest other image.
 
     Example:
         >>> neighbour_distance(torch.tensor([0.0, 0.5, 0.75]).view(3, 1, 1, 1).expand(3, 1, 8, 8))
         0.25
     """
-    images = as_images(images)
-    check_images(images)
-    check_held(images, "images")
     if len(images) < 2:
         raise invalid("images", "at least 2 images", len(images), "neighbours are compared")
     flat = images.flatten(1).to(torch.promote_types(images.dtype, torch.float32))

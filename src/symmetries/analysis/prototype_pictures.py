@@ -3,7 +3,6 @@
 import torch
 from torch import Tensor
 
-from symmetries.analysis.densities import BINS, PoseDensity, pose_densities, smoothed
 from symmetries.analysis.pictures import (
     element_labels,
     example_indices,
@@ -11,6 +10,7 @@ from symmetries.analysis.pictures import (
     for_display,
     to_bytes,
 )
+from symmetries.analysis.prototype_densities import BINS, PoseDensity, pose_densities, smoothed
 from symmetries.data import ImageSet
 from symmetries.learners.symmetry_model import SymmetryModel
 from symmetries.learners.symmetry_model.coordinates import repeat_elements

@@ -331,7 +331,7 @@ def check_batches(model: Model, images: Tensor) -> None:
 
 
 def unfit(error: Exception, images: Tensor) -> ValueError:
-    """The error for a model that does not take the images (N, C, H, W)."""
+    """Build the error for a model that does not accept the images, to be raised by the caller."""
     got = f"{type(error).__name__}: {first_line(error)}"
     expected = f"a function of any number of images {tuple(images.shape[1:])}"
     remedy = "see --resize; export it with a dynamic first axis"

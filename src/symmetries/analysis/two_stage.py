@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from symmetries.analysis.densities import PoseDensity, mean_density, pose_densities
 from symmetries.analysis.pictures import spread_indices
+from symmetries.analysis.prototype_densities import PoseDensity, mean_density, pose_densities
 from symmetries.analysis.prototype_pictures import draw_prototypes
 from symmetries.analysis.provenance import Info, class_names, data_summary
 from symmetries.data import ImageSet

@@ -29,7 +29,7 @@ OF_ONE_LOGIT = "the model gives one number: it is read as the logit of the secon
 
 
 class Adapted(nn.Module):
-    """A module with something done to its inputs and to its outputs.
+    """Module composed with a function of its inputs and a function of its outputs.
 
     Args:
         model: the module.
@@ -59,7 +59,7 @@ def adapt(
     before: Callable[[Tensor], Tensor] | None = None,
     after: Callable[[Any], Tensor] | None = None,
 ) -> Model:
-    """A model with something done to its inputs and outputs; a module stays a module.
+    """Compose a model with functions before and after it; a module stays a module.
 
     Example:
         >>> doubled = adapt(torch.sin, after=lambda y: 2 * y)
@@ -242,7 +242,7 @@ def split_output(output: Any) -> tuple[str | None, Any]:  # noqa: ANN401 - text 
 
 
 def pick(output: Any, name: str) -> Any:  # noqa: ANN401 - whatever a model returns
-    """One of several outputs: by key, by attribute, or by number."""
+    """Select one of several outputs by key, by attribute, or by number."""
     try:
         if isinstance(output, Mapping):
             return output[name]

@@ -157,7 +157,7 @@ class _Network:
         return self._with_trips(name, [(element, None, 1.0) for element in some])
 
     def local(self, name: str, widths: Sequence[float]) -> tuple[float, float]:
-        """The same from small elements; what vanishes without interpolation is resampling."""
+        """Return the contributions under small elements; what interpolation adds is resampling."""
         group = self.moves.action.group
         added, alone = [], []
         for i, (parameter, width) in enumerate(zip(group.parameters, widths, strict=True)):

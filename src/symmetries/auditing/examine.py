@@ -107,7 +107,7 @@ class _Outputs:
         self.moved_to: list[Tensor] = []
 
     def still_rows(self) -> dict[str, Tensor]:
-        """What is not summed over the elements."""
+        """Return the numbers that are not summed over the elements."""
         found = {MARGIN: self.margin.cpu(), PREDICTED: self.logits.argmax(1).cpu()}
         found[MOVED_TO] = torch.stack(self.moved_to, 1).cpu()
         if self.target is not None:
@@ -127,7 +127,7 @@ class _Outputs:
     def add(
         self, sums: dict[str, Tensor], logits: Tensor, rows: "slice | Tensor", suffix: str
     ) -> None:
-        """Add what logits of some of the examples say."""
+        """Add accuracy, agreement and errors of the moved logits of some examples."""
         if self.target is not None:
             add(sums, MOVED + suffix, self.correct(logits, rows))
             if suffix:  # the same examples as they are, to compare with
@@ -164,7 +164,7 @@ class _Looks:
         self.sums: dict[str, Tensor] = {}
 
     def look(self, x: Tensor) -> "_Maps | None":
-        """Maps of the chosen examples, as they are in ``x``."""
+        """Compute the saliency maps of the chosen examples."""
         if self.saliency is None or len(x) == 0:
             return None
         found = self.saliency(self.model, x, self.explained)
@@ -174,7 +174,7 @@ class _Looks:
         return _Maps(self.saliency.paper(found), tuple(kept), self.saliency.pixels(found))
 
     def still_rows(self) -> dict[str, Tensor]:
-        """What is known without moving anything."""
+        """Return the number of salient pixels, which needs no moved inputs."""
         pixels = None if self.maps is None else self.maps.pixels
         return {} if pixels is None else {PIXELS: pixels.cpu()}
 
@@ -190,7 +190,7 @@ class _Looks:
             self.compare_round_trip(part)
 
     def compare_round_trip(self, part: Any) -> None:  # noqa: ANN401
-        """Add what resampling alone explains."""
+        """Add the same measures for inputs that were moved there and back."""
         there_and_back = self.moves.there_and_back(part, self.x)
         maps = self.maps
         if torch.equal(there_and_back, self.x):  # nothing was resampled: the result is the same
@@ -222,7 +222,7 @@ class _Maps:
     pixels: Tensor | None = None
 
     def through(self, move: Callable[[Tensor], Tensor]) -> "_Maps":
-        """The same maps, moved."""
+        """Return the maps after a function has moved each of them."""
         return _Maps(move(self.main), tuple(move(maps) for maps in self.by_threshold))
 
     def compare(self, sums: dict[str, Tensor], other: "_Maps", suffix: str) -> None:

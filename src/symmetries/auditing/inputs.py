@@ -118,7 +118,7 @@ def labelled_inputs(data: "Labelled | Inputs", model: Model) -> tuple[Tensor, Te
 
 
 def _float_dtype(model: Model) -> torch.dtype:
-    """What arrays of floats become: float64 if the model has that, else torch's default."""
+    """Return the dtype for arrays of floats: float64 if the model has it, else torch's default."""
     parameters = model.parameters() if isinstance(model, nn.Module) else iter(())
     own = next((one.dtype for one in parameters if one.is_floating_point()), None)
     return torch.float64 if own == torch.float64 else torch.get_default_dtype()

@@ -33,7 +33,7 @@ def point_errors(moves: Moves, element: Any, still: Tensor, moved: Tensor, x: Te
 
 
 def points_alone(moves: Moves, _: Any, still: Tensor, again: Tensor, x: Tensor) -> Errors:  # noqa: ANN401
-    """The same for inputs that were moved there and back."""
+    """Return the distances (N,) of positions from those of inputs moved there and back."""
     return _distances(still, again, moves, x)
 
 

@@ -85,7 +85,7 @@ def stays(_element: Any, h: Tensor) -> Tensor:  # noqa: ANN401 - elements differ
 
 
 def undo(act: Act, moves: Moves) -> Act:
-    """How the inverse of an element acts by a law."""
+    """Return the action of the inverse of an element under a law."""
     if act == moves.place:
         return moves.back
     if isinstance(act, _Tokens):

@@ -48,7 +48,7 @@ class Node(nn.Module):
         self.operator, self.attributes, self.sizes = operator, attributes, sizes
 
     def forward(self, *inputs: Tensor | None) -> Any:  # noqa: ANN401 - one tensor or several
-        """The outputs."""
+        """Evaluate the operator on its inputs."""
         given = [self.sizes.get(at, part) for at, part in enumerate(inputs)]
         return OPERATORS[self.operator](given, self.attributes)
 

@@ -70,7 +70,7 @@ def examine_outputs(
 
 
 def read(model: Model, x: Tensor, law: Representation) -> Any:  # noqa: ANN401
-    """The model's output for x, as its kind has it."""
+    """Evaluate the model on x, and convert the output to the form of its kind."""
     return law.read(plain(call_model(model, x)), len(x))
 
 

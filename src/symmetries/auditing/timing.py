@@ -28,7 +28,7 @@ class Seconds:
     looks: float
 
     def __str__(self) -> str:
-        """Both, in words."""
+        """Return the expected times in words."""
         outputs, looks = in_words(self.outputs), in_words(self.looks)
         return f"outputs take about {outputs}, saliency, sensitivity and layers about {looks}"
 

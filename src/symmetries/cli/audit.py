@@ -7,6 +7,7 @@ from rich.table import Table
 
 from symmetries.cli import options
 from symmetries.cli.resuming import is_helper
+from symmetries.cli.shown import plain_table
 
 if TYPE_CHECKING:
     from symmetries.analysis.audits import Subject
@@ -66,13 +67,7 @@ def audit(
     from symmetries.cli.parts import Parts, stop_processes
     from symmetries.cli.runs import begin
 
-    words = [model, data, *options.given(group=group, range=range, fast=fast, output=output_kind)]
-    words += options.given(inputs=inputs)
-    words += options.given(drift_to=drift, examples=examples, fill=fill, trust=trust)
-    stretched = None if fit == "stretch" else fit
-    words += options.given(normalize=normalize, channels=channels, fit=stretched)
-    words += reading.words()
-    run = begin("audit", words, output.folder("audit", data), machine, output, preset)
+    run = begin("audit", output.folder("audit", data), machine, output, preset)
     helper = is_helper(run.processes)
     session = run.session(reading)
     how = session.reading.copy()
@@ -139,9 +134,5 @@ def table(result: "AuditResult") -> Table:
     """Return the table that the command prints."""
     from symmetries.report.audit_words import measure_rows
 
-    shown = Table("measure", box=None, pad_edge=False, header_style="dim")
-    for title in ("value", f"{100 * result.level:.0f} % interval", "resampling alone"):
-        shown.add_column(title, justify="right")
-    for row in measure_rows(result):
-        shown.add_row(*row)
-    return shown
+    titles = ("value", f"{100 * result.level:.0f} % interval", "resampling alone")
+    return plain_table(("measure",), titles, measure_rows(result))

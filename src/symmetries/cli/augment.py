@@ -59,9 +59,8 @@ def augment(
     from symmetries.cli.parts import stop_processes
     from symmetries.cli.runs import begin
 
-    words = [model, data, *options.given(copies=copies), *reading.words()]
     output = options.Output(out, overwrite, quiet, json)
-    run = begin("augment", words, out, machine, output, preset)
+    run = begin("augment", out, machine, output, preset)
     if is_helper(run.processes):  # another process of the same run: it makes its share
         make(model, data, reading, copies, run)
         stop_processes()

@@ -2,10 +2,9 @@
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from symmetries.cli import options
-from symmetries.cli.shown import check_stdout, escape, write_json
+from symmetries.cli.shown import check_stdout, escape, plain_table, write_json
 
 data = typer.Typer(no_args_is_help=True, help="List, describe and fetch data sets.")
 
@@ -22,7 +21,7 @@ def list_sets(json: options.Json = False) -> None:
         write_json(dict(NAMES))
         return
     check_stdout()
-    table = _table("name", "what it is")
+    table = plain_table(("name", "what it is"))
     for name, meaning in NAMES.items():
         table.add_row(escape(name), escape(meaning))
     Console(emoji=False).print(table)
@@ -37,9 +36,8 @@ def describe(data: options.Data, *, json: options.Json = False, reading: options
     """
     from symmetries.analysis.inputs import read_images
     from symmetries.analysis.provenance import data_summary
-    from symmetries.cli.inputs import reading_arguments
 
-    images = read_images(data, **reading_arguments(reading))
+    images = read_images(data, **reading.arguments())
     found = data_summary(images)
     facts = {
         **found.model_dump(exclude={"classes"}),
@@ -52,7 +50,7 @@ def describe(data: options.Data, *, json: options.Json = False, reading: options
         return
     check_stdout()
     console = Console(emoji=False)
-    table = _table("", "")
+    table = plain_table(("", ""))
     for name, value in facts.items():
         table.add_row(name, escape(f"{value:,}" if isinstance(value, int) else str(value)))
     if images.labels is None:
@@ -60,7 +58,7 @@ def describe(data: options.Data, *, json: options.Json = False, reading: options
     console.print(table)
     if images.labels is not None:
         counts = images.labels.bincount(minlength=len(found.classes)).tolist()
-        table = _table("class", "images")
+        table = plain_table(("class", "images"))
         for name, count in zip(found.classes, counts, strict=True):
             table.add_row(escape(name), f"{count:,}")
         console.print(table)
@@ -80,7 +78,3 @@ def fetch(name: str, *, folder: options.Folder = None) -> None:
 
     for path in download(name, folder):
         Console(emoji=False).print(f"have [bold]{escape(str(path))}[/]", soft_wrap=True)
-
-
-def _table(*header: str) -> Table:
-    return Table(*header, box=None, pad_edge=False, header_style="dim", show_header=any(header))

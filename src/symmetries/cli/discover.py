@@ -8,7 +8,7 @@ from rich.table import Table
 
 from symmetries.cli import options
 from symmetries.cli.resuming import is_helper
-from symmetries.cli.shown import escape
+from symmetries.cli.shown import escape, plain_table
 
 if TYPE_CHECKING:
     from symmetries.results import SymmetryResult
@@ -50,10 +50,7 @@ def discover(
     from symmetries.analysis.progress import progress_bar
     from symmetries.cli.runs import begin
 
-    other = None if method == METHODS[0] else method
-    words = [data, *options.given(group=group, method=other, no_check=not check, fill=fill)]
-    words += reading.words()
-    run = begin("discover", words, output.folder("discover", data), machine, output, preset)
+    run = begin("discover", output.folder("discover", data), machine, output, preset)
 
     session = run.session(reading)
     train = partial(search_symmetries, data, group, session, method, check, fill)
@@ -64,7 +61,7 @@ def discover(
         found = train()
         with progress_bar("report", total=3, quiet=run.quiet) as advance:
             found.model.save(into / "model")
-            advance("reads widths" + " and tests itself" * (check and other is None))
+            advance("reads widths" + " and tests itself" * (check and method == METHODS[0]))
             result = found.describe(run.info)
             result.save(into / "symmetries.json")
             advance("numbers")
@@ -77,11 +74,9 @@ def table(result: "SymmetryResult") -> Table:
     """Return the table that the command prints."""
     from symmetries.report.words import interval_text, remarks, share_text, width_text
 
-    shown = Table("transformation", box=None, pad_edge=False, header_style="dim")
     orbit = result.method == "orbit"
     names = ("90 % width", "interval", "pictures used") if orbit else ("90 % width", "noise floor")
-    for name in names:
-        shown.add_column(name, justify="right")
+    shown = plain_table(("transformation",), names)
     shown.add_column("verdict")
     for part in result.transformations:
         floor = width_text(part.noise_floor, part.unit)

@@ -47,7 +47,7 @@ class Commands(TyperGroup):
     """A group of commands that turns every exception into one line and an exit code."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 -- click's own signature
-        """Parse and run; a failure to print the help becomes one line, too."""
+        """Run the command line; a failure to print the help becomes a one-line error, too."""
         words = set(sys.argv[1:])
         try:
             if sys.stdout is None and (not words or words & {"-h", "--help", "--version"}):
@@ -83,7 +83,7 @@ class Commands(TyperGroup):
 
 
 def _show_error(error: BaseException) -> int:
-    """Print the line of an exception on the error stream; its exit code."""
+    """Print an exception as one line on the error stream, and return its exit code."""
     message, code = describe(error)
     if is_full_stream(error):
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - Python flushes it at its end

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from symmetries.cli import options
 from symmetries.cli.resuming import is_helper
-from symmetries.cli.shown import escape
+from symmetries.cli.shown import escape, plain_table
 
 if TYPE_CHECKING:
     from symmetries.results import FitResult
@@ -53,10 +53,7 @@ def fit(
 
     check_method(method, half_width, network)
     chosen = group or default_group(method)
-    words = [data, *options.given(method=method, group=chosen, half_width=half_width)]
-    words += options.given(network=network)
-    words += [*options.given(fill=fill), *reading.words()]
-    run = begin("fit", words, output.folder("fit", data), machine, output, preset)
+    run = begin("fit", output.folder("fit", data), machine, output, preset)
 
     session = run.session(reading)
     train = partial(read_and_train, data, method, chosen, session, fill, half_width, network)
@@ -82,7 +79,7 @@ def table(result: "FitResult") -> Table:
     from symmetries.report.fit_words import answer_text
 
     low, high = (100 * end for end in result.accuracy_interval)
-    shown = Table(box=None, pad_edge=False, show_header=False)
+    shown = plain_table(())
     shown.add_row("accuracy", f"{100 * result.accuracy:.1f} %  ({low:.1f} to {high:.1f})")
     if result.plain_accuracy is not None:
         shown.add_row("  without transformations", f"{100 * result.plain_accuracy:.1f} %")

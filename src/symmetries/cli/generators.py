@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 
 from symmetries.cli import options
-from symmetries.cli.shown import escape
+from symmetries.cli.shown import escape, plain_table
 
 if TYPE_CHECKING:
     from symmetries.results import GeneratorResult
@@ -67,18 +67,7 @@ def generators(
     from symmetries.data import load
 
     machine = options.Machine(seed=seed)
-    chosen = options.given(
-        target=target,
-        model=model,
-        fields=fields,
-        law=law,
-        epsilon=epsilon,
-        level=level,
-        degree=degree,
-        time_step=time_step,
-        vectors=vectors if vectors > 1 else None,
-    )
-    run = begin("generators", [data, *chosen], output.folder("generators", data), machine, output)
+    run = begin("generators", output.folder("generators", data), machine, output)
     run = replace(run, place=torch.device("cpu"))  # small matrices in float64
     with run.folder() as into:
         names = [name.strip() for name in (target or "").split(",") if name.strip()]
@@ -111,23 +100,14 @@ def _table(result: "GeneratorResult") -> Table:
     )
 
     title = f"{result.answer} (dimension {dimension_text(result)})"
-    table = Table(
-        "generator",
-        title=escape(title),
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        pad_edge=False,
-        header_style="dim",
-        caption=unseen_text(result) if result.dimension[0] else None,
-        caption_justify="left",
-    )
-    table.add_column("defect", justify="right")
-    table.add_column("interval", justify="right")
-    for part in result.generators:
-        table.add_row(
-            escape(part.text), defect_text(part.defect), interval_text(part.low, part.high)
-        )
+    rows = [
+        (escape(part.text), defect_text(part.defect), interval_text(part.low, part.high))
+        for part in result.generators
+    ]
+    table = plain_table(("generator",), ("defect", "interval"), rows)
+    table.title, table.title_justify, table.title_style = escape(title), "left", "bold"
+    if result.dimension[0]:
+        table.caption, table.caption_justify = unseen_text(result), "left"
     following = result.spectrum[len(result.generators) : len(result.generators) + 1]
     for next_one in following:
         words = f"next field: {next_one.verdict}"

@@ -9,12 +9,16 @@ import dataclasses
 import functools
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, get_args, get_origin
 
 import typer
 from typer.models import ArgumentInfo
+
+if TYPE_CHECKING:
+    from symmetries.analysis import inputs
 
 Data = Annotated[
     str,
@@ -122,9 +126,26 @@ class Reading:
     resize: Annotated[str | None, typer.Option(metavar="SIZE")] = None
     skip_bad: bool = False
 
-    def words(self) -> list[str]:
-        """The command-line words that repeat these options."""
-        return given(folder=self.folder, resize=self.resize, skip_bad=self.skip_bad)
+    def arguments(self) -> "inputs.Reading":
+        """Return the arguments of :func:`symmetries.analysis.inputs.read_images`."""
+        size = None if self.resize is None else parse_size(self.resize)
+        return {"folder": self.folder, "size": size, "skip_bad": self.skip_bad}
+
+
+def parse_size(text: str) -> tuple[int, int]:
+    """Return (height, width) from "32" or "48x32" (width x height).
+
+    Example:
+        >>> parse_size("32"), parse_size("48x32")
+        ((32, 32), (32, 48))
+    """
+    from symmetries._validation.checks import invalid, short
+
+    found = re.fullmatch(r"(\d{1,9})(?:[x×](\d{1,9}))?", text.strip().lower())
+    if found is None or any(part is not None and int(part) == 0 for part in found.groups()):
+        raise invalid("--resize", "a size such as 32 or 48x32", short(text), "width x height")
+    width = int(found[1])
+    return int(found[2] or width), width
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,13 +198,6 @@ class Machine:
     seed: Seed = 0
     resume: bool = False
 
-    def words(self) -> list[str]:
-        """The command-line words that repeat these options, without those at their default."""
-        usual = Machine()
-        names = ("device", "precision", "devices", "nodes")
-        differing = {n: getattr(self, n) for n in names if getattr(self, n) != getattr(usual, n)}
-        return given(seed=self.seed, **differing)
-
 
 Preset = Annotated[
     str | None,
@@ -196,23 +210,7 @@ Preset = Annotated[
 ]
 
 Command = TypeVar("Command", bound=Callable[..., None])
-
-
-def given(**values: object) -> list[str]:
-    """Return options as command-line words, without those that are None or False.
-
-    Example:
-        >>> given(seed=1, skip_bad=True, resize=None)
-        ['--seed', '1', '--skip-bad']
-    """
-    words = []
-    for name, value in values.items():
-        option = "--" + name.replace("_", "-")
-        if value is True:
-            words.append(option)
-        elif value is not None and value is not False:
-            words += [option, str(value)]
-    return words
+_typed: ContextVar[dict[str, list[str]]] = ContextVar("words of the command that runs")
 
 
 def command(function: Command) -> Command:
@@ -242,6 +240,7 @@ def command(function: Command) -> Command:
 
     @functools.wraps(function)
     def flat(**options: Any) -> None:  # noqa: ANN401 - what typer gives
+        _typed.set(_words(parameters, options))
         for name, kind in bundles.items():
             fields = [field.name for field in dataclasses.fields(kind)]
             options[name] = kind(**{field: options.pop(field) for field in fields})
@@ -251,6 +250,32 @@ def command(function: Command) -> Command:
     flat.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     flat.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": None}
     return flat  # type: ignore[return-value]
+
+
+def typed_words() -> dict[str, list[str]]:
+    """Return the command-line words of the command that runs, by the names of its options.
+
+    Options at their default have none, except the group and the seed, which a reader looks for.
+    """
+    return _typed.get()
+
+
+def _words(
+    parameters: Sequence[inspect.Parameter], values: Mapping[str, Any]
+) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for parameter in parameters:
+        name, value = parameter.name, values[parameter.name]
+        info: Any = get_args(parameter.annotation)[1]
+        usual = value == parameter.default and name not in ("group", "seed")
+        if usual or value is None:
+            found[name] = []
+        elif isinstance(info, ArgumentInfo):
+            found[name] = [str(value)]
+        else:
+            yes, _, no = str(info.default).partition("/")
+            found[name] = [yes if value else no] if isinstance(value, bool) else [yes, str(value)]
+    return found
 
 
 def _read_docstring(kind: object) -> tuple[str, dict[str, str]]:

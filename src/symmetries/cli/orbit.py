@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from symmetries.cli import options
-from symmetries.cli.shown import escape
+from symmetries.cli.shown import escape, plain_table
 
 if TYPE_CHECKING:
     from symmetries.results import OrbitResult
@@ -32,8 +32,7 @@ def orbit(
     from symmetries.cli.runs import begin
 
     machine = options.Machine(device=device, seed=seed)
-    words = [data, *options.given(group=group, fill=fill), *reading.words()]
-    run = begin("orbit", words, output.folder("orbit", data), machine, output)
+    run = begin("orbit", output.folder("orbit", data), machine, output)
     with run.folder() as into:
         result = describe_orbits(data, group, fill, run.session(reading))
         result.save(into / "orbit.json")
@@ -44,8 +43,5 @@ def orbit(
 def _table(result: "OrbitResult") -> Table:
     from symmetries.report.orbit_report import reach_text
 
-    table = Table("transformation", box=None, pad_edge=False, header_style="dim")
-    table.add_column("changes less than a neighbour differs", justify="right")
-    for curve in result.transformations:
-        table.add_row(escape(curve.name), reach_text(curve))
-    return table
+    rows = [(escape(curve.name), reach_text(curve)) for curve in result.transformations]
+    return plain_table(("transformation",), ("changes less than a neighbour differs",), rows)

@@ -6,7 +6,7 @@ import typer
 from rich.table import Table
 
 from symmetries.cli import options
-from symmetries.cli.shown import escape
+from symmetries.cli.shown import escape, plain_table
 
 if TYPE_CHECKING:
     from symmetries.results import PrescribeResult
@@ -45,11 +45,9 @@ def prescribe(
     from symmetries.analysis.prescribing import prescription
     from symmetries.cli.runs import begin
 
-    words = [data, *options.given(model=model, discovered=discovered, fill=fill, trust=trust)]
-    words += reading.words()
     machine = options.Machine(seed=seed, device=device)
     folder = output.folder("prescribe", data)
-    run = begin("prescribe", words, folder, machine, output, preset)
+    run = begin("prescribe", folder, machine, output, preset)
     with run.folder() as into:
         result = prescription(data, model, discovered, fill, trust, run.session(reading))
         result.save(into / "prescribe.json")
@@ -65,9 +63,8 @@ def table(result: "PrescribeResult") -> Table:
     from symmetries.report.prescribe_report import rows_of
     from symmetries.report.wrap_report import points
 
-    shown = Table("augment with", "range", "but", box=None, pad_edge=False, header_style="dim")
-    for row in rows_of(result):
-        shown.add_row(*map(escape, row))
+    rows = (tuple(map(escape, row)) for row in rows_of(result))
+    shown = plain_table(("augment with", "range", "but"), rows=rows)
     shown.caption = f"Predicted gain {points(result.gain)}; moved as prescribed "
     shown.caption += f"{points(result.robustness)}."
     shown.caption_justify = "left"

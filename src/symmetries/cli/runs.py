@@ -16,8 +16,7 @@ from rich.table import Table
 
 from symmetries.analysis.provenance import run_info
 from symmetries.analysis.settings import Session, choose_device, choose_preset
-from symmetries.cli.inputs import reading_arguments
-from symmetries.cli.options import Machine, Output, Reading
+from symmetries.cli.options import Machine, Output, Reading, typed_words
 from symmetries.cli.output import check_name, output_folder, owned
 from symmetries.cli.resuming import Checkpoints, is_helper
 from symmetries.cli.shown import check_stdout, escape, write_json
@@ -26,6 +25,8 @@ from symmetries.results import Result, RunInfo
 if TYPE_CHECKING:
     import torch
 
+LAST = ("out", "preset", "seed", "device", "precision", "devices", "nodes")  # in a command
+UNRECORDED = ("overwrite", "quiet", "json", "resume")  # options that no recorded command has
 BF16_PROBE = "import torch; m = torch.nn.Linear(64, 64).bfloat16(); m(torch.rand(8, 64).bfloat16())"
 
 
@@ -96,7 +97,7 @@ class Run:
             "precision": self.machine.precision,
             "progress": progress,
         }
-        how = reading_arguments(reading or Reading())
+        how = (reading or Reading()).arguments()
         shared = (self.seed, self.place, self.preset, self.info, progress, self.say)
         return Session(*shared, how, training)
 
@@ -129,7 +130,6 @@ class Run:
 
 def begin(
     name: str,
-    words: Sequence[str],
     out: Path,
     machine: Machine,
     output: Output,
@@ -139,7 +139,6 @@ def begin(
 
     Args:
         name: of the command.
-        words: its arguments, without those of ``machine`` and ``preset``.
         out: the folder or file to write.
         machine: how numbers are computed.
         output: what is shown.
@@ -155,11 +154,12 @@ def begin(
     place = choose_device(machine.device)
     check_precision(machine.precision, place)
     chosen = choose_preset(preset, place)
-    typed = [name, *words, "--out", str(out)]
-    typed += (
-        [] if preset is None and name in ("generators", "orbit", "watch") else ["--preset", chosen]
-    )
-    command = shlex.join(["symmetries", *typed, *machine.words()])
+    typed = typed_words() | {"out": ["--out", str(out)]}
+    if "preset" in typed:
+        typed["preset"] = ["--preset", chosen]
+    first = [option for option in typed if option not in (*LAST, *UNRECORDED)]
+    words = [word for option in (*first, *LAST) for word in typed.get(option, ())]
+    command = shlex.join(["symmetries", name, *words])
     again = command + (" --overwrite" if output.overwrite else "")
     checkpoints = Checkpoints(out, machine.resume, again)
     run = Run(command, out, machine, output, place, chosen, checkpoints, started)

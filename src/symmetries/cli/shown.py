@@ -3,9 +3,11 @@
 import json
 import os
 import sys
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich import markup
+from rich.table import Table
 
 from symmetries._utils.text import masked, printable
 from symmetries.cli.errors import OutputError
@@ -19,6 +21,24 @@ def escape(text: str) -> str:
         '\\[red]\\x1b[31m'
     """
     return markup.escape(printable(masked(text)))
+
+
+def plain_table(
+    left: Sequence[str], right: Sequence[str] = (), rows: Iterable[Sequence[str]] = ()
+) -> Table:
+    """Return a table without lines.
+
+    Args:
+        left: headers of the first columns, which are aligned on the left.
+        right: headers of the other columns.
+        rows: of cells, as markup.
+    """
+    table = Table(*left, box=None, pad_edge=False, header_style="dim", show_header=any(left))
+    for name in right:
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def check_stdout() -> None:

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from symmetries._utils.text import masked
 from symmetries.cli import options
-from symmetries.cli.shown import escape, write_json
+from symmetries.cli.shown import escape, plain_table, write_json
 
 if TYPE_CHECKING:
     from symmetries.results import SweepResult
@@ -86,7 +86,7 @@ def sweep(
     helpers = [subprocess.Popen(helper, env=names) for _ in range(processes - 1)]
 
     def ready(joined: Collection[str]) -> bool:
-        """Whether the helpers are there, or ended: else this one would do all short runs."""
+        """Whether all helpers have joined or ended; else this process would do all short runs."""
         return all(
             process_name(helper.pid) in joined or helper.poll() is not None for helper in helpers
         )
@@ -129,8 +129,7 @@ def table(result: "SweepResult") -> Table:
     from symmetries.report.sweep_report import setting_text
 
     names = list(dict.fromkeys(name for t in result.trials for name in t.settings))
-    shown = Table("run", *map(escape, names), box=None, pad_edge=False, header_style="dim")
-    shown.add_column(escape(result.measure), justify="right")
+    shown = plain_table(("run", *map(escape, names)), (escape(result.measure),))
     shown.add_column("state")
     for trial in result.trials[:SHOWN]:
         values = (escape(setting_text(trial.settings.get(name, ""))) for name in names)

@@ -58,18 +58,14 @@ def watch(
     from symmetries.analysis.arriving import arriving, check_stream, shape_of
     from symmetries.analysis.provenance import data_summary
     from symmetries.analysis.watching import describe, load_watched, read_reference, sentence
-    from symmetries.cli.inputs import reading_arguments
     from symmetries.cli.output import owned
     from symmetries.cli.runs import begin
     from symmetries.monitoring import Watcher
 
     check_stream(stream)
     machine = options.Machine(seed=seed, device="cpu")
-    chosen = [reference, stream, *options.given(alpha=alpha, fill=fill, model=model)]
-    chosen += [*options.given(normalize=normalize, channels=channels, trust=trust)]
-    chosen += reading.words()
-    run = begin("watch", chosen, output.folder("watch", stream), machine, output)
-    how = reading_arguments(reading)
+    run = begin("watch", output.folder("watch", stream), machine, output)
+    how = reading.arguments()
     with owned(run.out):
         images = read_reference(reference, **how)
         summary = data_summary(images)

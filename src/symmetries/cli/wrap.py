@@ -8,6 +8,7 @@ from rich.table import Table
 
 from symmetries.cli import options
 from symmetries.cli.resuming import is_helper
+from symmetries.cli.shown import plain_table
 
 if TYPE_CHECKING:
     from symmetries.results import WrapResult
@@ -66,12 +67,7 @@ def wrap(
     from symmetries.analysis.wrapping import wrap_model
     from symmetries.cli.runs import begin
 
-    words = [model, reference, *options.given(group=group, views=views, range=range)]
-    words += options.given(limit=limit)
-    words += options.given(held_out=held_out, output=output_kind, inputs=inputs, fill=fill)
-    words += options.given(normalize=normalize, channels=channels, trust=trust)
-    words += reading.words()
-    run = begin("wrap", words, output.folder("wrap", reference), machine, output, preset)
+    run = begin("wrap", output.folder("wrap", reference), machine, output, preset)
     work = partial(
         wrap_model,
         model,
@@ -109,10 +105,6 @@ def table(result: "WrapResult") -> Table:
     """Return the table that the command prints."""
     from symmetries.report.wrap_report import HEADER, rows_of, rule_words
 
-    shown = Table(HEADER[0], box=None, pad_edge=False, header_style="dim")
-    for name in HEADER[1:]:
-        shown.add_column(name, justify="right")
-    for row in rows_of(result):
-        shown.add_row(*row)
+    shown = plain_table(HEADER[:1], HEADER[1:], rows_of(result))
     shown.caption, shown.caption_justify = rule_words(result), "left"
     return shown

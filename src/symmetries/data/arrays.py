@@ -212,7 +212,7 @@ def read_npz(path: Path, names: Collection[str] | None = None) -> dict[str, NDAr
 
 @contextmanager
 def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
-    """The archive; what is wrong with it is an error that names the file."""
+    """Open an archive, and translate its errors into one that names the file."""
     try:
         with zipfile.ZipFile(path) as archive:
             yield archive

@@ -64,7 +64,7 @@ def free_memory() -> int:
 
 
 def _numbers(path: str) -> dict[str, int]:
-    """The numbers in a file of the system by the word before them; a lone number is named ""."""
+    """Read the numbers of a system file by the word before each; a lone number is named ""."""
     try:
         lines = Path(path).read_text().splitlines()
     except OSError:

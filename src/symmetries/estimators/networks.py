@@ -22,7 +22,7 @@ from symmetries.training import History
 
 
 class OwnNetwork:
-    """Stands for a network of the user in files, which hold weights but no code."""
+    """Placeholder for a user's network in a file, which holds weights but no code."""
 
 
 def build_learner(

@@ -216,7 +216,7 @@ class SymmetryEstimator(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):
         return F.pad(images, (left, right, top, bottom), value=self.fill_ / self.scale_)
 
     def _back(self, images: Tensor, shape: tuple[int, ...]) -> NDArray[np.float64]:
-        """Images of the model as rows of the user's."""
+        """Convert images of the model to an array with items of this shape."""
         height, width = self.image_size_[1:]
         top, left = self._margins()
         inner = images[..., top : top + height, left : left + width].cpu().numpy() * self.scale_

@@ -188,7 +188,8 @@ class Affine2(PlaneGroup):
     def log(self, element: Tensor) -> Tensor:
         """Return the principal logarithm (..., dim), or (..., 6) if the family is not closed.
 
-        Matrices without a real logarithm give NaN (see :meth:`has_log`).
+        Matrices without a real logarithm give NaN: those with det A <= 0 or with a negative
+        eigenvalue, unless A is a multiple of the identity.
         """
         check_matrices(element)
         six = affine_log(element)
@@ -225,19 +226,6 @@ class Affine2(PlaneGroup):
         inverse = 1 / (p00 * p11 - p01 * p10)
         shifts = torch.stack((inverse * (p11 * x - p01 * y), inverse * (p00 * y - p10 * x)), -1)
         return torch.cat((shifts, eta[..., 2:]), -1)
-
-    def has_log(self, element: Tensor) -> Tensor:
-        """Return whether each matrix has a real logarithm.
-
-        A real logarithm exists where det A > 0 and A has no negative eigenvalue, or is a
-        multiple of the identity.
-
-        Example:
-            >>> Affine2().has_log(torch.diag(torch.tensor([-1.0, -2.0, 1.0]))).item()
-            False
-        """
-        check_matrices(element)
-        return _has_log(element)
 
     def six(self, eta: Tensor) -> Tensor:
         """Return all six coordinates (..., 6) of eta (..., dim), zero for absent parameters."""

@@ -155,7 +155,7 @@ class Group(ABC, Generic[Element]):
 
     @property
     def zoom_columns(self) -> tuple[int, ...]:
-        """The parameters that a zoom adds to, exp(z I + A) = e^z exp(A); none without sizes."""
+        """Columns of eta that a zoom z adds to, exp(z I + A) = e^z exp(A); empty without scales."""
         names, both = self.names, ("scale_x", "scale_y")
         if "zoom" in names:
             return (names.index("zoom"),)

@@ -82,12 +82,12 @@ class Product(Group[ProductElement]):
 
     @property
     def changes_values(self) -> bool:
-        """Whether a factor does."""
+        """Whether elements of some factor change values, such as colours."""
         return any(factor.changes_values for factor in self.factors)
 
     @property
     def negation_inverts(self) -> bool:
-        """Whether it does in every factor."""
+        """Whether exp(-eta) is the inverse of exp(eta) in every factor."""
         return all(factor.negation_inverts for factor in self.factors)
 
     def parts(self, element: ProductElement) -> ProductElement:

@@ -96,7 +96,7 @@ class O3(ClosedMatrixGroup):
         return torch.cat((rotation_vector(proper), inversion[..., None]), -1)
 
     def distance_to_identity(self, element: Tensor) -> Tensor:
-        """That of the proper part, and 1 for an inversion."""
+        """Return the distance of the proper part from the identity, plus 1 for an inversion."""
         proper, inversion = split_inversion(element)
         return super().distance_to_identity(proper) + inversion
 

@@ -59,7 +59,7 @@ class Signal(Group[Tensor]):
 
     @property
     def negation_inverts(self) -> bool:
-        """Whether all elements are exponentials: a changed sign beside an offset is none."""
+        """Whether exp(-eta) inverts exp(eta): not if both the sign and the offset may change."""
         return not {"offset", "sign"} <= set(self.names)
 
     def exp(self, eta: Tensor) -> Tensor:

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from symmetries.nn.relaxation import learned_relaxations as learned_relaxations
     from symmetries.nn.relaxation import relaxation_penalty as relaxation_penalty
     from symmetries.nn.relaxation import relaxed_layers as relaxed_layers
-    from symmetries.nn.relaxation import set_relaxation as set_relaxation
     from symmetries.nn.relaxed_networks import RelaxedCNN as RelaxedCNN
     from symmetries.nn.relaxed_networks import RelaxedResNet as RelaxedResNet
     from symmetries.nn.relaxed_networks import ResidualBlock as ResidualBlock

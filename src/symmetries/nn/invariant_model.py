@@ -17,8 +17,8 @@ from symmetries.nn.variational import VariationalLinear
 
 Task = Literal["classification", "regression"]
 TASKS = ("classification", "regression")
-Posterior = Literal["natural", "full", "diagonal", "low-rank", "point"]
-POSTERIORS = ("natural", "full", "diagonal", "low-rank", "point")
+Posterior = Literal["natural", "full", "diagonal", "point"]
+POSTERIORS = ("natural", "full", "diagonal", "point")
 Head = NaturalLinear | VariationalLinear
 
 
@@ -41,7 +41,7 @@ class InvariantModel(nn.Module):
         >>> box = UniformBox(Affine2("rotation"), 0.1, constraint="reflect")
         >>> cnn = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 16))
         >>> head = VariationalLinear(16, 10, scale=0.1)
-        >>> model = InvariantModel(OrbitAverage(cnn, box, space="features"), head, [box])
+        >>> model = InvariantModel(OrbitAverage(cnn, box), head, [box])
         >>> model.features(torch.rand(5, 1, 8, 8), samples=4).shape
         torch.Size([1, 5, 16])
     """

@@ -43,7 +43,7 @@ class Residual(nn.Module):
 
 
 class ThreeColours(nn.Module):
-    """A network of colour images, for grey ones."""
+    """Adapter that repeats grey images in three channels for a network of colour images."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
 """Average of any module over transformations of its input."""
 
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -10,33 +10,26 @@ from symmetries._validation.placement import call_model
 from symmetries.actions.images import ImageAction
 from symmetries.distributions.box import SAMPLINGS, Sampling, UniformBox
 
-Space = Literal["features", "logits", "probabilities"]
-SPACES = ("features", "logits", "probabilities")
-
 
 class OrbitAverage(nn.Module):
     r"""Average f(x) = mean over s of g(T_s x), with T_s drawn from a box of transformations.
 
-    The average is taken over the "features" of the module, before the head; over the "logits",
-    after it (van der Ouderaa and van der Wilk 2022, Appendix A); or over the "probabilities", after
-    a softmax (their equation 2). The three are equal only if the head is linear (features and
-    logits) or nothing changes along the orbit.
+    Outputs of the module are averaged: its features, its logits (van der Ouderaa and van der Wilk
+    2022, Appendix A), or its probabilities if it ends with a softmax (their equation 2). What
+    follows after the average of features is a module behind this one.
 
     Args:
-        module: network from images (N, C, H, W) to features (N, D).
+        module: network from images (N, C, H, W) to outputs (N, D).
         box: the distribution of transformations, with its widths trained if it has ``learn``.
-        head: network from features to logits, or None.
-        space: "features", "logits" or "probabilities".
         samples: number S of transformations, shared by all images of a batch.
-        sampling: "random", "sobol" or "grid" in training.
-        test_sampling: the sampling in eval mode; None is the same as in training.
+        sampling: "random", "sobol" or "grid".
         action: action of the box's group on images; by default bilinear with background 0.
 
     Example:
         >>> from symmetries.groups.affine import Affine2
         >>> box = UniformBox(Affine2("rotation"), torch.pi)
-        >>> model = OrbitAverage(nn.Flatten(), box, nn.Linear(64, 10), samples=8)
-        >>> model(torch.rand(5, 1, 8, 8)).shape
+        >>> features = OrbitAverage(nn.Flatten(), box, samples=8)
+        >>> nn.Sequential(features, nn.Linear(64, 10))(torch.rand(5, 1, 8, 8)).shape
         torch.Size([5, 10])
     """
 
@@ -44,16 +37,12 @@ class OrbitAverage(nn.Module):
         self,
         module: nn.Module,
         box: UniformBox,
-        head: nn.Module | None = None,
         *,
-        space: Space = "logits",
         samples: int = 32,
         sampling: Sampling = "random",
-        test_sampling: Sampling | None = None,
         action: ImageAction | None = None,
     ) -> None:
         super().__init__()
-        check_choice(space, SPACES, "space")
         check_whole(samples, "samples")
         check_module(module, "module")
         if not isinstance(box, UniformBox):
@@ -61,17 +50,13 @@ class OrbitAverage(nn.Module):
         check_choice(sampling, SAMPLINGS, "sampling")
         self.module = module
         self.box = box
-        self.head = head
-        self.space = space
         self.samples = samples
         self.sampling: Sampling = sampling
-        self.test_sampling: Sampling = test_sampling or sampling
         self.action = ImageAction(box.group) if action is None else action
 
     def forward(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Return averaged outputs (N, ...) of images (N, C, H, W)."""
-        method = self.sampling if self.training else self.test_sampling
-        eta = self.box.sample(self.samples, method, generator)
+        eta = self.box.sample(self.samples, self.sampling, generator)
         return self.average(images, self.box.group.exp(eta))
 
     def average(self, images: Tensor, element: Any, shares: Tensor | None = None) -> Tensor:  # noqa: ANN401 - elements differ by group
@@ -85,13 +70,7 @@ class OrbitAverage(nn.Module):
         views = self.action.orbit(element, images)
         n, s = views.shape[:2]
         out: Tensor = call_model(self.module, views.flatten(0, 1), "images")
-        if self.space != "features":
-            out = out if self.head is None else call_model(self.head, out, "features")
-            out = out.softmax(-1) if self.space == "probabilities" else out
-        mean = weighted_mean(out.unflatten(0, (n, s)), shares)
-        if self.space == "features" and self.head is not None:
-            mean = call_model(self.head, mean, "features")
-        return mean
+        return weighted_mean(out.unflatten(0, (n, s)), shares)
 
 
 def weighted_mean(outputs: Tensor, shares: Tensor | None = None) -> Tensor:

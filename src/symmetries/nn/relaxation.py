@@ -1,4 +1,4 @@
-"""Relaxation of a model's layers: reading, measuring, setting and penalising it."""
+"""Relaxation of a model's layers: reading, measuring and penalising it."""
 
 from typing import Any
 
@@ -6,13 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from symmetries._validation.checks import (
-    check_choice,
     check_images,
     check_module,
-    check_number,
     check_some,
     check_tensors,
-    invalid,
 )
 from symmetries._validation.placement import call_model
 from symmetries.nn.gconv_sampling import SHIFTS, coordinate_names
@@ -176,29 +173,3 @@ def relaxation_penalty(model: nn.Module) -> Tensor:
         parameters = list(model.parameters())
         return torch.zeros((), device=parameters[0].device if parameters else None)
     return torch.stack([layer.relaxed_frequency.square().sum() for layer in soft]).sum()
-
-
-def set_relaxation(model: nn.Module, value: float, coordinate: str | None = None) -> None:
-    """Set omega' in all soft layers, for all relaxed coordinates or one of them.
-
-    Example:
-        >>> from symmetries.groups import Cyclic
-        >>> from symmetries.nn.gconv import RelaxedGroupConv2d
-        >>> layer = RelaxedGroupConv2d(1, 1, 3, group=Cyclic(4), relax={"rotation": 0.5})
-        >>> set_relaxation(layer, 0.25, "rotation")
-        >>> layer.relaxation()
-        {'rotation': 0.25}
-    """
-    check_number(value, "value")
-    if coordinate is not None:
-        check_choice(coordinate, ("rotation", "flip", *SHIFTS), "coordinate")
-    soft = [layer for layer in relaxed_layers(model).values() if layer.mode == "soft"]
-    if not any(coordinate is None or coordinate in layer.relaxed for layer in soft):
-        raise invalid(
-            "model", f"layers with relaxed {coordinate or 'coordinates'}", "none", "relax a layer"
-        )
-    with torch.no_grad():
-        for layer in soft:
-            for index, name in enumerate(layer.relaxed):
-                if coordinate in (None, name):
-                    layer.relaxed_frequency[index] = value

@@ -25,8 +25,8 @@ from symmetries._validation.placement import check_like
 from symmetries.ops.full_moments import full_moments
 from symmetries.ops.gaussian_kl import cholesky_kl, gaussian_kl
 
-Covariance = Literal["full", "diagonal", "low-rank", "point"]
-COVARIANCES = ("full", "diagonal", "low-rank", "point")
+Covariance = Literal["full", "diagonal", "point"]
+COVARIANCES = ("full", "diagonal", "point")
 
 
 def with_ones(features: Tensor) -> Tensor:
@@ -50,15 +50,13 @@ class VariationalLinear(nn.Module):
     r"""Bayesian linear layer y_c = w_c' phi with w_c ~ N(mu_c, S_c) and a closed-form KL.
 
     The covariance of each output is "full", S = L L' with L lower triangular (``lower`` is the part
-    below the diagonal, and stays 0 elsewhere) and exp on its diagonal; "diagonal"; "low-rank",
-    S = V V' + diag; or "point", without covariance and KL, as a control for the effect of
-    integrating over weights.
+    below the diagonal, and stays 0 elsewhere) and exp on its diagonal; "diagonal"; or
+    "point", without covariance and KL, as a control for the effect of integrating over weights.
 
     Args:
         inputs: number of features.
         outputs: number of outputs.
-        covariance: "full", "diagonal", "low-rank" or "point".
-        rank: number of columns of V for "low-rank".
+        covariance: "full", "diagonal" or "point".
         bias: whether a constant feature is added; its weight has the same prior.
         runs: number R of layers computed as one.
         prior_variance: alpha.
@@ -79,7 +77,6 @@ class VariationalLinear(nn.Module):
         outputs: int,
         *,
         covariance: Covariance = "full",
-        rank: int = 8,
         bias: bool = True,
         runs: int = 1,
         prior_variance: float = 1.0,
@@ -88,7 +85,7 @@ class VariationalLinear(nn.Module):
     ) -> None:
         super().__init__()
         check_choice(covariance, COVARIANCES, "covariance")
-        sizes = {"inputs": inputs, "outputs": outputs, "rank": rank, "runs": runs}
+        sizes = {"inputs": inputs, "outputs": outputs, "runs": runs}
         for name, size in sizes.items():
             check_whole(size, name)
         check_positive(prior_variance, "prior_variance")
@@ -103,10 +100,6 @@ class VariationalLinear(nn.Module):
         if covariance == "full":
             self.lower = nn.Parameter(torch.zeros(runs, outputs, dim, dim))
             self.lower.triangular = True  # type: ignore[attr-defined]  # for the optimiser
-        if covariance == "low-rank":
-            # Not zero, where its gradient would vanish.
-            v = torch.randn(outputs, dim, rank, generator=torch.Generator().manual_seed(0))
-            self.columns = nn.Parameter((v * 0.01 * scale).expand(runs, -1, -1, -1).clone())
         self.learn_prior = learn_prior
         self.register_buffer("prior_variance", torch.full((runs,), float(prior_variance)))
         self.prior_variance: Tensor
@@ -128,33 +121,6 @@ class VariationalLinear(nn.Module):
         mean, variance, energy = self._moments(features)
         return mean, variance, self._kl(energy)
 
-    def sample(
-        self, features: Tensor, draws: int = 1, generator: torch.Generator | None = None
-    ) -> Tensor:
-        """Draw outputs (draws, R, B, outputs) or (draws, B, outputs), by local reparameterisation.
-
-        All runs share the random numbers, so a run gives the same result alone as with others.
-        """
-        mean, variance = self(features)
-        return sample_outputs(mean, variance, draws, generator)
-
-    def sample_weights(self, draws: int = 1, generator: torch.Generator | None = None) -> Tensor:
-        """Draw weights (draws, R, outputs, D), with the bias last; runs share the numbers."""
-        like = self.mean
-        if self.covariance == "point":
-            return like.expand(draws, *like.shape)
-        shape = (draws, 1, *like.shape[1:])
-        noise = _normal(shape, like, generator)
-        if self.covariance == "full":
-            deviation = (self.factor() @ noise[..., None])[..., 0]
-        else:
-            deviation = self.log_diagonal.exp() * noise
-        if self.covariance == "low-rank":
-            rank = self.columns.shape[-1]
-            small = _normal((*shape[:-1], rank), like, generator)
-            deviation = deviation + (self.columns @ small[..., None])[..., 0]
-        return like + deviation
-
     def kl(self) -> Tensor:
         """Return the KL from the prior, (R,), in nats."""
         energy = self.lower.square().sum((1, 2, 3)) if self.covariance == "full" else None
@@ -168,13 +134,8 @@ class VariationalLinear(nn.Module):
         if off_diagonal is not None:
             return cholesky_kl(self.mean, self.log_diagonal, off_diagonal, alpha)
         energy = self.mean.square().sum((1, 2)) + (2 * self.log_diagonal).exp().sum((1, 2))
-        if self.covariance == "low-rank":
-            energy = energy + self.columns.square().sum((1, 2, 3))
-        return gaussian_kl(energy, self._log_det(), self.mean[0].numel(), alpha)
-
-    def factor(self) -> Tensor:
-        """Return the Cholesky factors L (R, outputs, D, D) of a full covariance."""
-        return self.lower + torch.diag_embed(self.log_diagonal.exp())
+        log_det = 2 * self.log_diagonal.sum((1, 2))
+        return gaussian_kl(energy, log_det, self.mean[0].numel(), alpha)
 
     def _moments(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         phi = as_runs(features, self.runs, self.inputs)
@@ -190,21 +151,7 @@ class VariationalLinear(nn.Module):
         if self.covariance == "point":
             return phi.new_zeros(*phi.shape[:2], self.outputs)
         scale = self.log_diagonal.exp()
-        variance = phi.square() @ scale.square().transpose(1, 2)
-        if self.covariance == "low-rank":
-            low = (phi[:, None] @ self.columns).square().sum(-1)
-            variance = variance + low.transpose(1, 2)
-        return variance
-
-    def _log_det(self) -> Tensor:
-        log_det = 2 * self.log_diagonal.sum((1, 2))
-        if self.covariance == "low-rank":
-            # det(V V' + E) = det(E) det(I + V' E^-1 V): a small matrix, at least I.
-            scaled = self.columns * (-self.log_diagonal).exp()[..., None]
-            small = scaled.transpose(-1, -2) @ scaled
-            small = small + torch.eye(small.shape[-1], dtype=small.dtype, device=small.device)
-            log_det = log_det + torch.linalg.slogdet(small)[1].sum(1)
-        return log_det
+        return phi.square() @ scale.square().transpose(1, 2)
 
     def extra_repr(self) -> str:
         """Return the sizes shown by print(layer)."""
@@ -226,7 +173,3 @@ def output_noise(like: Tensor, draws: int, generator: torch.Generator | None) ->
     return per_example_random(
         torch.randn, shape, -2, generator, device=like.device, dtype=like.dtype
     )
-
-
-def _normal(shape: tuple[int, ...], like: Tensor, generator: torch.Generator | None) -> Tensor:
-    return torch.randn(shape, generator=generator, device=like.device, dtype=like.dtype)

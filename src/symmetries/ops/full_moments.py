@@ -44,7 +44,7 @@ def full_moments(
 
 @dataclass(frozen=True)
 class FactorGradient:
-    """The gradient (phi' y_c + 2 f L_c) below the diagonal, left as what it is made of.
+    """The gradient (phi' y_c + 2 f L_c) below the diagonal, stored as its unevaluated factors.
 
     Args:
         phi: features, as columns (R, D, B).

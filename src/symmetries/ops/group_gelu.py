@@ -1,4 +1,4 @@
-"""GELU of a group norm: what stands between the convolutions of a residual network."""
+"""GELU of a group norm, the operation between the convolutions of a residual network."""
 
 import torch
 import torch.nn.functional as F

@@ -1,7 +1,7 @@
 """Reports: figures and one self-contained HTML page from plain results, without torch."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_type_hints
 
 from symmetries.report.audit_report import audit_page
 from symmetries.report.fit_report import fit_page
@@ -14,43 +14,16 @@ from symmetries.report.sweep_report import sweep_page
 from symmetries.report.symmetry_report import symmetry_page
 from symmetries.report.watch_report import watch_page
 from symmetries.report.wrap_report import wrap_page
-from symmetries.results import (
-    AuditResult,
-    FitResult,
-    GeneratorResult,
-    OrbitResult,
-    PrescribeResult,
-    Result,
-    SweepResult,
-    SymmetryResult,
-    WatchResult,
-    WrapResult,
-)
+from symmetries.results import Result
 
-__all__ = [
-    "audit_page",
-    "fit_page",
-    "generator_page",
-    "orbit_page",
-    "page_html",
-    "plot",
-    "prescribe_page",
-    "sweep_page",
-    "symmetry_page",
-    "watch_page",
-    "wrap_page",
-]
+__all__ = ["page_html", "plot"]
 
 PAGES: dict[type[Result], Callable[[Any], Page]] = {
-    AuditResult: audit_page,
-    FitResult: fit_page,
-    GeneratorResult: generator_page,
-    OrbitResult: orbit_page,
-    PrescribeResult: prescribe_page,
-    SweepResult: sweep_page,
-    SymmetryResult: symmetry_page,
-    WatchResult: watch_page,
-    WrapResult: wrap_page,
+    get_type_hints(page)["result"]: page
+    for page in (
+        *(audit_page, fit_page, generator_page, orbit_page, prescribe_page),
+        *(sweep_page, symmetry_page, watch_page, wrap_page),
+    )
 }
 
 

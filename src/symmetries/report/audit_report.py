@@ -15,17 +15,9 @@ from symmetries.report.audit_words import (
     verdict,
 )
 from symmetries.report.lines import shares
-from symmetries.report.orbit_report import quantity, run_settings, spread, title
-from symmetries.report.page import (
-    Answer,
-    Block,
-    Drawing,
-    Gallery,
-    OrbitViewer,
-    Page,
-    Section,
-    Table,
-)
+from symmetries.report.orbit_report import quantity, spread, title
+from symmetries.report.page import Answer, Block, Gallery, OrbitViewer, Page, Section, Table
+from symmetries.report.page_blocks import drawing, orbit_viewer, picture_rows, run_settings
 from symmetries.results import AuditResult, DriftPoint, LayerError
 from symmetries.results.audits import OWN_OPERATIONS
 from symmetries.results.pictures import AuditPictures, Track
@@ -93,10 +85,7 @@ def _picture_sections(pictures: AuditPictures, labelled: bool) -> list[Section]:
     if pictures.saliency is None:
         return sections
     poses = pictures.saliency.shape[1] - 1
-    rows = [
-        (label, [figures.picture_uri(frame) for frame in row])
-        for label, row in zip(pictures.labels, pictures.saliency, strict=True)
-    ]
+    rows = picture_rows(pictures.labels, pictures.saliency)
     text = (
         "Saliency maps of the same image in several poses, each transformed back. A model that is "
         "invariant for the right reason looks at the same pixels every time."
@@ -106,24 +95,17 @@ def _picture_sections(pictures: AuditPictures, labelled: bool) -> list[Section]:
 
 
 def _viewer(track: Track, labels: Sequence[str], share: str) -> OrbitViewer:
-    finite = track.unit == "elements"
     steps = track.labels or [quantity(value, track.unit) for value in track.values]
     ticks = [(float(i), steps[i]) for i in spread(len(steps), 5)]
-    with figures.style(salt=f"track {track.name}"):
-        svg = figures.to_svg(figures.answers(track.probability, track.accuracy, ticks=ticks))
-    _, _, height, width, _ = track.frames.shape
-    worst = int(np.argmin(track.accuracy))
-    return OrbitViewer(
-        title=title(track.name),
-        text=f"Lowest {share}: {100 * track.accuracy[worst]:.0f} % at {steps[worst]}.",
-        sheet=figures.data_uri(figures.encode_png(figures.contact_sheet(track.frames))),
-        examples=labels,
-        steps=steps,
-        start=0 if finite else len(steps) // 2,
-        curve=Drawing(svg, alt=f"Answers of the model along {title(track.name)}."),
-        span=figures.SPAN,
-        tile=(width, height),
+    curve = drawing(
+        lambda: figures.answers(track.probability, track.accuracy, ticks=ticks),
+        f"track {track.name}",
+        f"Answers of the model along {title(track.name)}.",
     )
+    worst = int(np.argmin(track.accuracy))
+    text = f"Lowest {share}: {100 * track.accuracy[worst]:.0f} % at {steps[worst]}."
+    start = 0 if track.unit == "elements" else None
+    return orbit_viewer(title(track.name), text, track.frames, labels, steps, curve, start=start)
 
 
 def _class_sections(result: AuditResult) -> list[Section]:
@@ -166,14 +148,13 @@ def _drift_sections(rows: Sequence[DriftPoint]) -> list[Section]:
     lines = {"accuracy": [row.accuracy.mean for row in rows]}
     if looks:
         lines["saliency similarity"] = [measure.mean for measure in looks]
-    with figures.style(salt="drift"):
-        svg = figures.to_svg(shares([row.beta for row in rows], lines))
     text = (
         "Images blended step by step into others of the same classes. Invariance that is only "
         "learned on the training data is lost on the way; invariance that is built in stays."
     )
-    drawing = Drawing(svg, alt="Accuracy and saliency similarity by degree of drift.")
-    blocks: list[Block] = [drawing, Table(header, shown)]
+    alt = "Accuracy and saliency similarity by degree of drift."
+    drawn = drawing(lambda: shares([row.beta for row in rows], lines), "drift", alt)
+    blocks: list[Block] = [drawn, Table(header, shown)]
     return [Section("Drift to other data", text, blocks=blocks)]
 
 
@@ -277,10 +258,9 @@ def _curve_sections(result: AuditResult) -> list[Section]:
     blocks: list[Block] = []
     if len(kept) > 1:
         similar = [point.similarity.mean for point in kept if point.similarity is not None]
-        with figures.style(salt="saliency curve"):
-            axes = shares([point.threshold for point in kept], {"saliency similarity": similar})
-            svg = figures.to_svg(axes)
-        blocks.append(Drawing(svg, alt="Saliency similarity by threshold."))
+        places, lines = [point.threshold for point in kept], {"saliency similarity": similar}
+        alt = "Saliency similarity by threshold."
+        blocks.append(drawing(lambda: shares(places, lines), "saliency curve", alt))
     text = (
         "How similar the salient pixels are when an image is moved depends on what is called "
         "salient: all that is above a share of the largest value. Where fewer than two pixels are "
@@ -291,7 +271,7 @@ def _curve_sections(result: AuditResult) -> list[Section]:
 
 
 def _more(result: AuditResult) -> str:
-    """What a logit error means, and what else could be measured."""
+    """Explain the logit error, and suggest a measure that was not made."""
     if result.drift or result.accuracy is None:
         return logit_words(result)
     return (logit_words(result) + " " if result.margin else "") + (

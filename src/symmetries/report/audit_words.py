@@ -75,7 +75,7 @@ def _unit(result: AuditResult, name: str) -> str:
 
 
 def counted(result: AuditResult) -> str:
-    """What examples are called: images, structures of atoms, or examples of other data."""
+    """Return the noun for examples: images, structures of atoms, or examples of other data."""
     other = "structures" if result.output == "energy" else "examples"
     return other if result.data is None else "images"
 

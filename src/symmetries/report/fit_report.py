@@ -1,14 +1,15 @@
 """Report of ``symmetries fit``: the accuracy of a classifier, and how invariant it is."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from symmetries.report import densities, figures
+from symmetries.report import densities
 from symmetries.report.fit_words import MINUS, answer_text, negligible, reach_of
 from symmetries.report.lines import histories, history
-from symmetries.report.orbit_report import quantity, run_settings, spread, title
+from symmetries.report.orbit_report import quantity, spread, title
 from symmetries.report.page import (
     Answer,
     Block,
@@ -19,6 +20,7 @@ from symmetries.report.page import (
     Section,
     Table,
 )
+from symmetries.report.page_blocks import drawing, orbit_viewer, picture_rows, run_settings
 from symmetries.report.prototype_report import capital
 from symmetries.results import EvidenceCurve, FitResult, Invariance, LayerRelaxation
 from symmetries.results.pictures import Bank, FitPictures
@@ -186,15 +188,17 @@ def _relaxing(result: FitResult) -> list[Section]:
         return []
     alone = len({row.coordinate for row in result.relaxation}) == 1
     lines = {name.split(" ")[0] if alone else name: x for name, x in seen.relaxation.items()}
-    with figures.style(salt="relaxing"):
-        svg = figures.to_svg(histories(seen.step, lines, y_label="ω'"))
     blocks: list[Block] = [
-        Drawing(svg, alt="Relaxation of each layer over training.", title="relaxation ω'")
+        drawing(
+            lambda: histories(seen.step, lines, y_label="ω'"),
+            "relaxing",
+            "Relaxation of each layer over training.",
+            "relaxation ω'",
+        )
     ]
     if seen.loss:
-        with figures.style(salt="loss"):
-            svg = figures.to_svg(history(seen.step, seen.loss, y_label="nats"))
-        blocks.append(Drawing(svg, alt="Loss over training.", title="loss"))
+        losses = partial(history, seen.step, seen.loss, y_label="nats")
+        blocks.append(drawing(losses, "loss", "Loss over training.", "loss"))
     return [
         Section(
             "How it was learned",
@@ -221,10 +225,7 @@ def _bank_sections(result: FitResult, banks: Sequence[Bank]) -> list[Section]:
     blocks: list[Block] = []
     for bank in banks:
         header = tuple((pose_text(*pose), 1) for pose in bank.poses)
-        rows = [
-            (f"filter {i + 1}", [figures.picture_uri(frame) for frame in row])
-            for i, row in enumerate(bank.frames)
-        ]
+        rows = picture_rows([f"filter {i + 1}" for i in range(len(bank.frames))], bank.frames)
         blocks.append(Gallery(header, rows, title=title(bank.name)))
     return [Section("Filters", turned if result.relaxation else moved, blocks=blocks)]
 
@@ -244,38 +245,27 @@ def _viewer(part: Invariance, pictures: FitPictures) -> OrbitViewer:
     steps = [quantity(value, part.unit) for value in values]
     inside = _inside(part, values)
     ticks = [(i / (len(steps) - 1), steps[i]) for i in spread(len(steps), 5)]
-    with figures.style(salt=f"box {part.name}"):
-        svg = figures.to_svg(densities.box(*_ends(part, values), ticks=ticks))
-    _, _, height, width, _ = frames.shape
-    weights = [1.0 if flag else EDGE**2 for flag in inside]
-    return OrbitViewer(
-        title=title(part.name),
-        text=f"Learned: {reach_of(part)}.",
-        sheet=figures.data_uri(figures.encode_png(figures.contact_sheet(frames))),
-        examples=pictures.labels,
-        steps=steps,
-        start=len(steps) // 2,
-        curve=Drawing(svg, alt=f"Range of {title(part.name)} that the classifier averages over."),
-        span=figures.SPAN,
-        tile=(width, height),
-        weights=[weights] * len(frames),
+    curve = drawing(
+        lambda: densities.box(*_ends(part, values), ticks=ticks),
+        f"box {part.name}",
+        f"Range of {title(part.name)} that the classifier averages over.",
     )
+    weights = [[1.0 if flag else EDGE**2 for flag in inside]] * len(frames)
+    text, labels = f"Learned: {reach_of(part)}.", pictures.labels
+    return orbit_viewer(title(part.name), text, frames, labels, steps, curve, weights=weights)
 
 
 def _evidence(curve: EvidenceCurve) -> Drawing:
     best = max(curve.log_evidence)
     below = [min(best - value, SHOWN) for value in curve.log_evidence]
     label = "factor, upper end" if curve.unit == "factor" else f"± {curve.unit}"
-    with figures.style(salt=f"evidence {curve.name}"):
-        svg = figures.to_svg(history(curve.half_width, below, y_label="nats below", x_label=label))
-    return Drawing(svg, alt=f"Log evidence along {title(curve.name)}.", title=title(curve.name))
+    figure = partial(history, curve.half_width, below, y_label="nats below", x_label=label)
+    name = title(curve.name)
+    return drawing(figure, f"evidence {curve.name}", f"Log evidence along {name}.", name)
 
 
 def _training(part: Invariance, result: FitResult) -> Drawing:
     steps, values = result.training.step, result.training.half_width[part.name]
     label = "factor, upper end" if part.unit == "factor" else f"± {part.unit}"
-    with figures.style(salt=f"training {part.name}"):
-        svg = figures.to_svg(history(steps, values, y_label=label))
-    return Drawing(
-        svg, alt=f"Half-width of {title(part.name)} over training.", title=title(part.name)
-    )
+    figure, name = partial(history, steps, values, y_label=label), title(part.name)
+    return drawing(figure, f"training {part.name}", f"Half-width of {name} over training.", name)

@@ -1,14 +1,16 @@
 """Report of ``symmetries generators``: the name first, then the spectrum, generators and orbits."""
 
+from functools import partial
+
 import numpy as np
-from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
 from symmetries.report import figures
 from symmetries.report.figures import ACCENT, INK, MUTED, RULE
-from symmetries.report.page import Answer, Block, Drawing, Page, Section, Table
+from symmetries.report.page import Answer, Block, Page, Section, Table
+from symmetries.report.page_blocks import drawing, run_facts
 from symmetries.results.generators import GeneratorResult
 from symmetries.results.pictures import OrbitCurves
 
@@ -143,8 +145,8 @@ def _sections(result: GeneratorResult) -> list[Section]:
             "gap around the line is a clear answer."
         )
         alt = f"Defects of {len(result.spectrum)} fields, ascending."
-        drawing = Drawing(_svg(spectrum_figure(result), "spectrum"), alt=alt)
-        sections.append(Section("The spectrum of defects", text, blocks=[drawing]))
+        drawn = drawing(partial(spectrum_figure, result), "spectrum", alt)
+        sections.append(Section("The spectrum of defects", text, blocks=[drawn]))
     if result.generators:
         sections.append(Section("Generators", _algebra_text(result), blocks=[_table(result)]))
         constants = structure_constants(result)
@@ -155,7 +157,7 @@ def _sections(result: GeneratorResult) -> list[Section]:
     curves: OrbitCurves | None = result.pictures
     if curves is not None and curves.panels:
         blocks = [
-            Drawing(_svg(orbit_figure(curves, i), f"orbit{i}"), alt=f"Orbits of {panel[0]}.")
+            drawing(partial(orbit_figure, curves, i), f"orbit{i}", f"Orbits of {panel[0]}.")
             for i, panel in enumerate(curves.panels)
         ]
         what = "Points of the plane" if _of_pictures(result) else "Some of the data"
@@ -222,11 +224,6 @@ def bracket_table(constants: NDArray[np.float64]) -> Table:
     return Table(("", *names), rows)
 
 
-def _svg(figure: Figure, salt: str) -> Markup:
-    with figures.style(salt=salt):
-        return figures.to_svg(figure)
-
-
 def spectrum_figure(result: GeneratorResult) -> Figure:
     """Defects in ascending order on a logarithmic scale, with epsilon and the gap around it."""
     shown = result.spectrum[:SHOWN]
@@ -289,12 +286,9 @@ def orbit_figure(curves: OrbitCurves, index: int) -> Figure:
 
 
 def _settings(result: GeneratorResult) -> dict[str, str]:
-    run = result.run
     return {
         "data": f"{result.data.name}, {result.data.count:,} rows",
         "fields": f"{result.fields}, {result.law}",
         "epsilon": f"{result.epsilon:g} at {100 * result.level:g} %",
-        "seed": str(run.seed),
-        "time": f"{run.time:.1f} s, {run.created}",
-        "versions": ", ".join(f"{name} {version}" for name, version in run.versions.items()),
+        **run_facts(result.run),
     }

@@ -1,12 +1,13 @@
 """The page of a learner: what it has learned, how its loss fell, and its settings."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from numbers import Real
 from typing import Any
 
-from symmetries.report import figures
 from symmetries.report.lines import history
-from symmetries.report.page import Answer, Block, Drawing, Page, Section, Table
+from symmetries.report.page import Answer, Block, Page, Section, Table
+from symmetries.report.page_blocks import drawing
 from symmetries.report.prototype_report import capital
 
 LONG = 4  # entries of a list that a table still shows
@@ -70,8 +71,8 @@ def _is_long(value: Any) -> bool:  # noqa: ANN401 - plain data
 
 def _drawing(stage: str, steps: Sequence[int], losses: Sequence[float]) -> Block:
     least = min([0.0, *losses])  # the axis begins at 0
-    figure = history(steps, [loss - least for loss in losses], y_label="loss")
-    return Drawing(figures.to_svg(figure), f"Loss of {stage} over the steps", title=_words(stage))
+    figure = partial(history, steps, [loss - least for loss in losses], y_label="loss")
+    return drawing(figure, stage, f"Loss of {stage} over the steps", _words(stage))
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -1,14 +1,15 @@
 """Report of ``symmetries orbit``: how much each transformation changes an image."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
-from markupsafe import Markup
 from numpy.typing import NDArray
 
 from symmetries.report import figures
 from symmetries.report.page import Answer, Block, Drawing, OrbitViewer, Page, Section, Strip
-from symmetries.results import DataSummary, OrbitCurve, OrbitResult, RunInfo
+from symmetries.report.page_blocks import drawing, orbit_viewer, run_settings
+from symmetries.results import OrbitCurve, OrbitResult
 from symmetries.results.pictures import OrbitPictures
 
 STRIP_COLUMNS = 9
@@ -73,8 +74,7 @@ def _sections(result: OrbitResult, pictures: OrbitPictures | None) -> list[Secti
     )
     if pictures is None:
         drawings: list[Block] = [
-            Drawing(_drawn(c, result), alt=f"Change along {title(c.name)}.", title=title(c.name))
-            for c in curves
+            _drawn(c, result, f"Change along {title(c.name)}.", title(c.name)) for c in curves
         ]
         return [Section("Along the orbit", meaning, blocks=drawings, columns=True)]
     frames = pictures.frames
@@ -93,23 +93,22 @@ def _sections(result: OrbitResult, pictures: OrbitPictures | None) -> list[Secti
     ]
 
 
-def _drawn(curve: OrbitCurve, result: OrbitResult) -> Markup:
+def _drawn(curve: OrbitCurve, result: OrbitResult, alt: str, name: str = "") -> Drawing:
     """The change of the images along one parameter, with the distance of neighbours."""
     steps = len(curve.values)
     labels = [quantity(value, curve.unit) for value in curve.values]
-    with figures.style(salt=curve.name):
-        return figures.to_svg(
-            figures.curve(
-                range(steps),
-                curve.change,
-                curve.change_low,
-                curve.change_high,
-                level=result.neighbour_distance,
-                level_label="nearest neighbour",
-                ticks=[(float(i), labels[i]) for i in spread(steps, 5)],
-                y_label="change",
-            )
-        )
+    figure = partial(
+        figures.curve,
+        range(steps),
+        curve.change,
+        curve.change_low,
+        curve.change_high,
+        level=result.neighbour_distance,
+        level_label="nearest neighbour",
+        ticks=[(float(i), labels[i]) for i in spread(steps, 5)],
+        y_label="change",
+    )
+    return drawing(figure, curve.name, alt, name)
 
 
 def _strip(curve: OrbitCurve, frames: NDArray[np.uint8]) -> Strip:
@@ -126,34 +125,10 @@ def _strip(curve: OrbitCurve, frames: NDArray[np.uint8]) -> Strip:
 def _viewer(
     curve: OrbitCurve, frames: NDArray[np.uint8], result: OrbitResult, examples: Sequence[str]
 ) -> OrbitViewer:
-    steps = len(curve.values)
     labels = [quantity(value, curve.unit) for value in curve.values]
-    name = title(curve.name)
-    _, _, height, width, _ = frames.shape
-    return OrbitViewer(
-        title=name,
-        text=f"Changes less than a neighbour differs: {reach_text(curve)}.",
-        sheet=figures.data_uri(figures.encode_png(figures.contact_sheet(frames))),
-        examples=examples,
-        steps=labels,
-        start=steps // 2,
-        curve=Drawing(_drawn(curve, result), alt=f"Change of the images along {name}."),
-        span=figures.SPAN,
-        tile=(width, height),
-    )
-
-
-def run_settings(data: DataSummary, run: RunInfo, group: str) -> dict[str, str]:
-    """Return the settings that every report ends with."""
-    return {
-        "data": f"{data.name}, {data.count:,} images, {data.channels} × {data.height} "
-        f"× {data.width}",
-        "group": group.replace(",", ", "),
-        "seed": str(run.seed),
-        "device": run.device,
-        "time": f"{run.time:.1f} s, {run.created}",
-        "versions": ", ".join(f"{name} {version}" for name, version in run.versions.items()),
-    }
+    name, text = title(curve.name), f"Changes less than a neighbour differs: {reach_text(curve)}."
+    drawn = _drawn(curve, result, f"Change of the images along {name}.")
+    return orbit_viewer(name, text, frames, examples, labels, drawn)
 
 
 def _settings(result: OrbitResult) -> dict[str, str]:

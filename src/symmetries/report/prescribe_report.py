@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from symmetries.report import figures
-from symmetries.report.orbit_report import run_settings
 from symmetries.report.page import Answer, Block, Code, Gallery, Page, Section, Table
+from symmetries.report.page_blocks import picture_rows, run_settings
 from symmetries.report.wrap_report import points
 from symmetries.results import PrescribedMove, PrescribeResult
 
@@ -115,13 +114,9 @@ def _sections(result: PrescribeResult) -> Iterator[Section]:
 
 def _gallery(result: PrescribeResult, move: PrescribedMove) -> Gallery:
     pictures = result.pictures
-    frames = pictures.frames[move.name]
-    rows = [
-        (f"{label} {amount_text(move.name, far)}", [figures.picture_uri(one) for one in three])
-        for label, far, three in zip(
-            pictures.labels, pictures.amounts[move.name], frames, strict=True
-        )
-    ]
+    pairs = zip(pictures.labels, pictures.amounts[move.name], strict=True)
+    names = [f"{label} {amount_text(move.name, far)}" for label, far in pairs]
+    rows = picture_rows(names, pictures.frames[move.name])
     return Gallery(
         [("one edge", 1), ("as it is", 1), ("the other", 1)], rows, title=NAMES[move.name]
     )

@@ -1,11 +1,10 @@
 """Report of ``symmetries discover --method two-stage``: prototypes, and how they are moved."""
 
 from collections.abc import Sequence
-
-from markupsafe import Markup
+from functools import partial
 
 from symmetries.report import densities, figures
-from symmetries.report.orbit_report import quantity, run_settings, spread, title
+from symmetries.report.orbit_report import quantity, spread, title
 from symmetries.report.page import (
     Answer,
     Block,
@@ -16,6 +15,7 @@ from symmetries.report.page import (
     Section,
     Table,
 )
+from symmetries.report.page_blocks import drawing, orbit_viewer, picture_rows, run_settings
 from symmetries.report.words import advice, headline, sentence, width_text
 from symmetries.results import ClassSymmetries, SymmetryResult, Transformation
 from symmetries.results.pictures import Film, SymmetryPictures
@@ -57,8 +57,8 @@ def _density_sections(
     """Learned densities, under pictures that move where there are pictures."""
     if pictures is None:
         drawings: list[Block] = [
-            Drawing(svg, alt=f"Learned density along {name}.", title=name)
-            for name, svg in ((title(part.name), density_drawing(part)) for part in parts)
+            density_drawing(part, f"Learned density along {name}.", name)
+            for name, part in ((title(part.name), part) for part in parts)
         ]
         text = "The learned density of each transformation around the most common pose."
         return [Section("Transformation by transformation", text, blocks=drawings, columns=True)]
@@ -92,42 +92,36 @@ def _step_labels(part: Transformation) -> list[str]:
     return [value_text(edge, part) for edge in edges]
 
 
-def density_drawing(part: Transformation, steps: Sequence[str] | None = None) -> Markup:
+def density_drawing(
+    part: Transformation, alt: str, name: str = "", steps: Sequence[str] | None = None
+) -> Drawing:
     """The learned density of a transformation as a drawing."""
     finite = part.unit == "elements"
     ticks = _ticks(part, steps or _step_labels(part))
-    with figures.style(salt=f"density {part.name}"):
-        drawn = densities.density(
-            part.histogram.density, ticks=ticks, bars=finite, steps=part.interval is not None
-        )
-        return figures.to_svg(drawn)
+    values, stairs = part.histogram.density, part.interval is not None
+    figure = partial(densities.density, values, ticks=ticks, bars=finite, steps=stairs)
+    return drawing(figure, f"density {part.name}", alt, name)
 
 
 def _gallery(pictures: SymmetryPictures) -> Gallery:
     versions = pictures.gallery.shape[1] - 2
-    rows = [
-        (label, [figures.picture_uri(frame) for frame in row])
-        for label, row in zip(pictures.labels, pictures.gallery, strict=True)
-    ]
+    rows = picture_rows(pictures.labels, pictures.gallery)
     return Gallery((("image", 1), ("prototype", 1), ("new versions", versions)), rows, marked=True)
 
 
 def viewer(part: Transformation, film: Film, labels: Sequence[str]) -> OrbitViewer:
     """Examples that move along one transformation, over its density."""
     steps = film.labels or [value_text(value, part) for value in film.values]
-    finite = part.unit == "elements"
-    name = title(part.name)
-    _, _, height, width, _ = film.frames.shape
-    return OrbitViewer(
-        title=name,
-        text=capital(sentence(part)) + ".",
-        sheet=figures.data_uri(figures.encode_png(figures.contact_sheet(film.frames))),
-        examples=labels,
-        steps=steps,
-        start=0 if finite else len(steps) // 2,
-        curve=Drawing(density_drawing(part, steps), alt=f"Learned density along {name}."),
+    finite, name = part.unit == "elements", title(part.name)
+    return orbit_viewer(
+        name,
+        capital(sentence(part)) + ".",
+        film.frames,
+        labels,
+        steps,
+        density_drawing(part, f"Learned density along {name}.", steps=steps),
+        start=0 if finite else None,
         span=_slider_span(len(steps)) if finite else figures.SPAN,
-        tile=(width, height),
         weights=[[round(float(w), 3) for w in row] for row in film.weights],
     )
 
@@ -177,17 +171,16 @@ def _class_sections(result: SymmetryResult) -> list[Section]:
         edges = part.histogram.edges
         labels = [value_text(edges[i], part) for i in spread(len(edges), 5)]
         places = [i / (len(edges) - 1) for i in spread(len(edges), 5)]
-        with figures.style(salt=f"ridges {part.name}"):
-            svg = figures.to_svg(
-                densities.ridges(
-                    [found.density[part.name] for _, found in chosen],
-                    [name for name, _ in chosen],
-                    [width_text(found.width90[part.name], part.unit) for _, found in chosen],
-                    ticks=[] if part.unit == "elements" else list(zip(places, labels, strict=True)),
-                )
-            )
+        figure = partial(
+            densities.ridges,
+            [found.density[part.name] for _, found in chosen],
+            [name for name, _ in chosen],
+            [width_text(found.width90[part.name], part.unit) for _, found in chosen],
+            ticks=[] if part.unit == "elements" else list(zip(places, labels, strict=True)),
+        )
         name = title(part.name)
-        drawings.append(Drawing(svg, alt=f"Density of {name} by class.", title=name))
+        alt = f"Density of {name} by class."
+        drawings.append(drawing(figure, f"ridges {part.name}", alt, name))
     text = "The learned density in each class, and its 90 % width."
     return [Section("Class by class", text + note, blocks=drawings, columns=True)]
 

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from symmetries.report import figures
 from symmetries.report.page import Answer, Drawing, Page, Section, Table
+from symmetries.report.page_blocks import run_facts
 from symmetries.results import SweepResult, Trial
 
 SHOWN = 40  # largest number of rows of the table
@@ -51,10 +52,7 @@ def sweep_page(result: SweepResult) -> Page:
         settings={
             "data": result.data,
             **{name: setting_text(value) for name, value in result.settings.items()},
-            "seed": str(result.run.seed),
-            "device": result.run.device,
-            "time": f"{result.run.time:.1f} s, {result.run.created}",
-            "versions": ", ".join(f"{n} {v}" for n, v in result.run.versions.items()),
+            **run_facts(result.run),
         },
         rerun=result.run.command,
     )

@@ -2,20 +2,21 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from symmetries.report import densities, figures
-from symmetries.report.orbit_report import run_settings, title
+from symmetries.report.orbit_report import title
 from symmetries.report.page import (
     Answer,
     Block,
     Card,
     Cards,
-    Drawing,
     Gallery,
     Page,
     Section,
     Table,
 )
+from symmetries.report.page_blocks import drawing, picture_rows, run_settings
 from symmetries.report.prototype_report import (
     capital,
     density_drawing,
@@ -96,9 +97,7 @@ def _density_sections(
         told += " Several separate poses are counted from each picture as it is, at zero."
     if pictures is None:
         drawings: list[Block] = [
-            Drawing(
-                density_drawing(part), f"Density of {title(part.name)}.", title=title(part.name)
-            )
+            density_drawing(part, f"Density of {title(part.name)}.", title(part.name))
             for part in parts
         ]
         return [Section("How far the pictures go", told, blocks=drawings, columns=True)]
@@ -116,10 +115,7 @@ def _picture_sections(
     if pictures is None:
         return []
     versions = pictures.gallery.shape[1] - 1
-    rows = [
-        (label, [figures.picture_uri(frame) for frame in row])
-        for label, row in zip(pictures.labels, pictures.gallery, strict=True)
-    ]
+    rows = picture_rows(pictures.labels, pictures.gallery)
     units = {part.name: part.unit for part in parts}
     return [
         Section(
@@ -167,11 +163,11 @@ def _class_sections(result: SymmetryResult) -> list[Section]:
             continue
         rows = [(name, found.width90[part.name], *found.interval[part.name]) for name, found in own]
         notes = [ends_text(found.interval[part.name], part.unit) for _, found in own]
-        with figures.style(salt=f"classes {part.name}"):
-            least = 1.0 if part.unit in ("factor", "elements") else 0.0
-            svg = figures.to_svg(densities.intervals(rows, notes, level=part.width90, least=least))
+        least = 1.0 if part.unit in ("factor", "elements") else 0.0
+        figure = partial(densities.intervals, rows, notes, level=part.width90, least=least)
         name = title(part.name)
-        drawings.append(Drawing(svg, alt=f"Width of {name} by class.", title=name))
+        alt = f"Width of {name} by class."
+        drawings.append(drawing(figure, f"classes {part.name}", alt, name))
     text = (
         "The 90 % width of the pictures of each class whose pose can be told, with its interval; "
         "the dashed line is the width over all classes."
@@ -189,12 +185,12 @@ def _width_sections(parts: Sequence[Transformation]) -> list[Section]:
         places = [0, (len(edges) - 1) // 2, len(edges) - 1]
         ticks = [(i / (len(edges) - 1), width_text(edges[i], part.unit)) for i in places]
         level = _place(part.width90, edges, part.unit)
-        with figures.style(salt=f"widths {part.name}"):
-            drawn = densities.density(part.widths.density, ticks=ticks, steps=True, level=level)
-            svg = figures.to_svg(drawn)
+        values = part.widths.density
+        figure = partial(densities.density, values, ticks=ticks, steps=True, level=level)
         name = title(part.name)
+        alt = f"Widths of {name} of all pictures."
         caption = f"Told from {share_text(part)} of the pictures."
-        drawings.append(Drawing(svg, f"Widths of {name} of all pictures.", caption, name))
+        drawings.append(drawing(figure, f"widths {part.name}", alt, name, caption))
     if not drawings:
         return []
     text = (

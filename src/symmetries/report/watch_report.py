@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from symmetries.report import figures
 from symmetries.report.lines import history
-from symmetries.report.orbit_report import run_settings
-from symmetries.report.page import Answer, Drawing, Page, Section, Strip, Table
+from symmetries.report.page import Answer, Page, Section, Strip, Table
+from symmetries.report.page_blocks import drawing, run_settings
 from symmetries.results import ChangedParameter, WatchResult
 
 UNITS = {"degrees": "°", "pixels": " pixels", "factor": " times"}
@@ -72,17 +72,16 @@ def _sections(result: WatchResult) -> Iterator[Section]:
         yield Section("Before and now", text, list(_strips(result)))
     if len(result.trace) > 1:
         numbers, levels = zip(*result.trace, strict=True)
-        with figures.style():
-            drawn = history(
-                numbers, levels, y_label="log10 evidence", x_label="pictures of the stream"
-            )
-            svg = figures.to_svg(drawn)
+        axes = {"y_label": "log10 evidence", "x_label": "pictures of the stream"}
+        drawn = drawing(
+            lambda: history(numbers, levels, **axes), "evidence", "evidence over the stream"
+        )
         text = (
             f"The largest evidence so far. There is an alarm at 10^{result.limit:.1f}: the "
             f"probability that it is ever reached where nothing changes is at most "
             f"{100 * result.alpha:g} %, whenever one looks."
         )
-        yield Section("Evidence", text, [Drawing(svg, "evidence over the stream")])
+        yield Section("Evidence", text, [drawn])
     if result.parameters:
         rows = [(p.name.replace("_", " "), size_text(p)) for p in result.parameters]
         text = (

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from symmetries.report import figures
-from symmetries.report.orbit_report import quantity, run_settings, title
+from symmetries.report.orbit_report import quantity, title
 from symmetries.report.page import Answer, Block, Gallery, Page, Section, Table
+from symmetries.report.page_blocks import picture_rows, run_settings
 from symmetries.results import Compared, Estimate, WrapResult
 
 
@@ -105,10 +105,7 @@ def _sections(result: WrapResult) -> Iterator[Section]:
 
 def _gallery(result: WrapResult) -> Gallery:
     pictures = result.pictures
-    rows = [
-        (label, [figures.picture_uri(frame) for frame in frames])
-        for label, frames in zip(pictures.labels, pictures.frames, strict=True)
-    ]
+    rows = picture_rows(pictures.labels, pictures.frames)
     return Gallery([("reference", 1), ("moved", 1), ("seen by the model", 1)], rows)
 
 

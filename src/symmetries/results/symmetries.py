@@ -84,7 +84,7 @@ class PoseSubgroup(Record):
 
 
 class ClassSymmetries(Record):
-    """The same for one class, by name of the parameter.
+    """Widths or densities of one class, by name of the parameter.
 
     An orbit posterior has intervals and no densities, a two-stage model the reverse.
     """
@@ -152,7 +152,7 @@ class SymmetrySummary(Record):
 
 
 class Quality(Record):
-    """How far to trust the numbers.
+    """Numbers that say how far the result can be trusted.
 
     Args:
         images: number of images behind the widths.

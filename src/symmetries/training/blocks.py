@@ -56,7 +56,7 @@ class BlockStep(Step):
         self.taken = 1
 
     def choose(self, place: int) -> None:
-        """Draw the numbers of one of the steps from now on."""
+        """Select the step of the block from whose generator numbers are drawn."""
         self.generator = self.generators[place]
 
     def finish(self) -> None:

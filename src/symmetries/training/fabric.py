@@ -28,7 +28,7 @@ def fabric_class() -> "type[Fabric]":
 
 
 class OneProcess:
-    """What a run of one process needs of Fabric, whose import takes seconds.
+    """Substitute for Fabric in a run of one process; importing Fabric takes seconds.
 
     Args:
         device: as in :class:`symmetries.training.TrainConfig`.

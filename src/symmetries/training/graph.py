@@ -23,7 +23,7 @@ WARMUP = 3
 
 
 def wants_graph(config: TrainConfig, device: torch.device, world: int) -> bool:
-    """Whether to try: on one CUDA device, unless it is turned off."""
+    """Whether to capture a CUDA graph: on one CUDA device, unless it is turned off."""
     return config.hardware.graph == "auto" and device.type == "cuda" and world == 1
 
 

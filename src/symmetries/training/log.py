@@ -122,7 +122,7 @@ class ProgressBar:
             self._draw(now)
 
     def numbers(self, metrics: Mapping[str, float]) -> None:
-        """Show these metrics from now on."""
+        """Show these metrics beside the bar."""
         self._progress.update(self._task, numbers=describe(metrics))
 
     def _draw(self, now: float) -> None:

@@ -37,7 +37,7 @@ class Recipe(Config):
     weight_decay: NonNegative = 1e-4
 
     def train_config(self, **run: Any) -> TrainConfig:  # noqa: ANN401 - fields of TrainConfig
-        """For the training loop; ``run`` are further fields, such as the seed and the folder."""
+        """Return the configuration of the loop; ``run`` has fields such as the seed and folder."""
         optimiser = Optimiser(
             "adamw",
             warmup=self.warmup,

@@ -201,7 +201,7 @@ class SeveralNumbers:
         ]
 
     def begin(self, first: int) -> None:
-        """Seed the numbers of the steps that begin with one."""
+        """Seed the numbers of consecutive steps, given the first of them."""
         for index, own in enumerate(self.steps, first):
             own.seed_examples(index)
 

@@ -7,7 +7,7 @@ from symmetries.learners.base import Summary
 
 @dataclass(frozen=True)
 class NetworkSummary(Summary):
-    """How invariant a network has become, and how well it does.
+    """Learned invariance of a network, with its evidence and its score.
 
     Args:
         images: number of images that were looked at.

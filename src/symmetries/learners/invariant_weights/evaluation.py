@@ -19,7 +19,7 @@ from symmetries.nn.invariant_model import InvariantModel
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Numbers of a model on a labelled set, one for each run.
+    """Log-likelihood, score and outputs of a model on labelled images, for each run.
 
     Args:
         log_likelihood: expected, per example.

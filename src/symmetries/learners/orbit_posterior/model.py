@@ -21,24 +21,23 @@ from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.groups.base import Group
 from symmetries.learners.base import LearnerModule, run_options
 from symmetries.learners.orbit_posterior.accepted_pictures import pictures_to_learn
+from symmetries.learners.orbit_posterior.building import blurs_of, build_networks, build_view
 from symmetries.learners.orbit_posterior.canonical import Poses, computed, find_poses
 from symmetries.learners.orbit_posterior.chart import Chart
-from symmetries.learners.orbit_posterior.config import OrbitConfig, Views
+from symmetries.learners.orbit_posterior.config import OrbitConfig
 from symmetries.learners.orbit_posterior.findings import OrbitFindings, findings
 from symmetries.learners.orbit_posterior.fitting import fit_folds, fold_of, resident, shrunk
 from symmetries.learners.orbit_posterior.frames import Frame, channel_offsets, find_frame
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
-from symmetries.learners.orbit_posterior.pose_views import PoseView, own_variance
+from symmetries.learners.orbit_posterior.pose_views import own_variance
 from symmetries.learners.orbit_posterior.reading import Densities, read
 from symmetries.learners.orbit_posterior.storing import built_from_meta, stored_meta
 from symmetries.learners.orbit_posterior.summary import OrbitSummary, summarise
 from symmetries.learners.orbit_posterior.versions import draw_versions, drawn_at, new_versions
-from symmetries.learners.orbit_posterior.views import View
 from symmetries.training import History, load_learner, save_model
 from symmetries.training.checkpoint import rebuilding
 from symmetries.training.resume import stored_threads
 from symmetries.training.side_by_side import threads_of_a_fit, torch_threads
-from symmetries.training.step import mix, seeded
 
 SMALLEST = 8
 LOOKED_AT = 4096
@@ -108,18 +107,9 @@ class OrbitPosterior(LearnerModule):
     def rebuild(self, chart: Chart) -> None:
         """New views and networks for a chart."""
         self.chart = chart
-        self.view = self._view(chart)
+        self.view = build_view(self, chart)
         device = next(self.parameters()).device if hasattr(self, "fits") else torch.device("cpu")
-        fits = []
-        for fold in range(self.fold_count + 1):  # the last one learns from fewer pictures
-            with seeded(mix(self.seed, 13, fold) % 2**31):
-                backbone = None if self.make_backbone is None else self.make_backbone()
-                coordinates, more = chart.coordinates, (0, False)
-                if isinstance(self.view, PoseView):
-                    coordinates = self.view.coordinates
-                    more = (self.view.features, self.view.two)
-                how = (self.view.shape, self.config.network, backbone)
-                fits.append(PoseNetwork(coordinates, *how, *more))
+        fits = build_networks(self)
         self.smaller_fit = fits.pop()
         self.fits: Sequence[PoseNetwork] = nn.ModuleList(fits)  # type: ignore[assignment]
         self.gains = [0.0] * self.fold_count
@@ -130,7 +120,7 @@ class OrbitPosterior(LearnerModule):
 
     def would_be_too_small(self, chart: Chart) -> bool:
         """Whether the window that is valid for all moves of a chart would be tiny."""
-        return self._view(chart).too_small
+        return build_view(self, chart).too_small
 
     def fit(
         self,
@@ -179,7 +169,7 @@ class OrbitPosterior(LearnerModule):
         if computed(self.chart, self.frame.plain):
             share = self.share
             pixel = share**2 / 12 + (1 / 6 if share < 1 else 0.0)  # of the data's and of shrinking
-            variance = own_variance(self.action, self._views(), pixel)
+            variance = own_variance(self.action, blurs_of(self), pixel)
             self.poses = find_poses(self.frame.content(some), self.chart, variance, pixel)
             reach |= {name: 2 * far for name, far in self.poses.reach.items()}
         self.rebuild(Chart(self.chart.group, self.config.bins, reach))
@@ -332,21 +322,3 @@ class OrbitPosterior(LearnerModule):
     def share(self) -> float:
         """Pixels that networks see for each of the data."""
         return min(1.0, self.config.network.largest / max(self.shape[1:]))
-
-    def _views(self) -> Views:
-        """Amounts of blur in pixels of what networks see: edges were drawn on those of the data.
-
-        Where shapes are asked for, all pictures become as blurred as the thinnest ones: that hides
-        their edges as well.
-        """
-        edges = 0.0 if self.chart.shapes else self.share * self.config.views.edges
-        return self.config.views.replace(edges=edges)
-
-    def _view(self, chart: Chart) -> View | PoseView:
-        channels, height, width = self.shape
-        probe = shrunk(torch.zeros(1, channels, height, width), self.config.network.largest)
-        shape = (channels, probe.shape[2], probe.shape[3])
-        if self.poses is not None:
-            how = (self.frame, self._views(), self.levels[1], self.poses)
-            return PoseView(self.action, chart, shape, *how)
-        return View(self.action, chart, shape, self.frame, self._views(), *self.levels)

@@ -118,7 +118,7 @@ def lie_inference_loss(
 def finite_inference_loss(
     net: FiniteInference, images: Tensor, step: Step, act: ImageAction, config: SymmetryConfig
 ) -> Terms:
-    """The same for a finite group, with the expectation over elements taken exactly.
+    """Loss of the first stage for a finite group: the expectation over elements is exact.
 
     With d_h = |T_h x - x|^2 and q_i = q(g | x_i), the loss is sum_h P(h) d_h, where P is the law
     of r_2^-1 g_2 g_1^-1 r_1: P(h) = sum_g q_1(g) q_2(r_2 h r_1^-1 g).
@@ -215,7 +215,7 @@ def _spread(
 
 
 def _pairs(element: Any, k: int) -> tuple[Any, Any]:  # noqa: ANN401 - elements differ by group
-    """Elements (B, K + K) as two of (B, K); of (B, K + 1), the last one as often as needed."""
+    """Split elements (B, 2 K) into two of (B, K); the last one of (B, K + 1) is repeated."""
     if isinstance(element, tuple):
         first, second = zip(*(_pairs(part, k) for part in element), strict=True)
         return first, second

@@ -100,7 +100,7 @@ class Gaussian:
     stretch: Tensor
 
     def draw(self, generator: torch.Generator | None) -> Tensor:
-        """One eta (R, dim) of each."""
+        """Draw one eta (R, dim) from each Gaussian."""
         here = self.centre
         noise = torch.randn(here.shape, generator=generator, device=here.device, dtype=here.dtype)
         step = torch.linalg.solve_triangular(self.lower.mT, noise[..., None], upper=True)[..., 0]
@@ -248,14 +248,14 @@ def _over_draws(
     moves: bool,
     start: Tensor,
 ) -> Tensor:
-    """One eta from r for each of the means (N k, C, H, W)."""
+    """Log-weights with one eta drawn from r for each mean (N k, C, H, W)."""
     pairs = pairs_of(model, x.repeat_interleave(k, 0), means, moves)
     eta, log_r = propose(pairs, start.repeat_interleave(k, 0), generator)
     return (pairs.log_prob(eta) - log_r).unflatten(0, (len(x), k))
 
 
 def _over_elements(model: "InvVAE", x: Tensor, means: Tensor, k: int, moves: bool) -> Tensor:
-    """Every element for each of the means (N k, C, H, W): nothing is drawn."""
+    """Log-weights summed over all elements of a finite group for each mean (N k, C, H, W)."""
     symmetry = model.symmetry
     every = symmetry.group.elements(x.device)
     moved = symmetry.act.orbit(every, means).unflatten(0, (len(x), k))

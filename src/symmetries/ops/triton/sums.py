@@ -1,4 +1,4 @@
-"""Sums over the rows of matrices: what is left to add after each program added its own rows.
+"""Sums over the rows of matrices, which combine the partial sums of several programs.
 
 Torch's sum over a first axis takes three times as long at these sizes.
 """
