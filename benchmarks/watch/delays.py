@@ -24,7 +24,7 @@ from benchmarks.watch.run import FOLDER, cases
 
 from symmetries.data import load
 from symmetries.monitoring import ExchangeabilityTest, Watcher
-from symmetries.monitoring.eprocess import POWERS
+from symmetries.monitoring.eprocess import log_bets
 from symmetries.monitoring.watcher import _bins
 
 BEFORE, AFTER = 200, 500  # pictures of a stream
@@ -37,10 +37,7 @@ class Restarting(ExchangeabilityTest):
 
     def detects(self, bins: Any, ert: float) -> bool:  # noqa: ANN401 - (K,) whole numbers
         """Take the next item; whether there is an alarm."""
-        p = self.p_values(bins)
-        p = np.clip(np.stack([p, 1 - p], 1), 1e-300, 1)
-        powers = np.array(POWERS)
-        bets = (np.log(powers) + (powers - 1) * np.log(p)[:, :, None]).reshape(len(bins), -1)
+        bets = log_bets(self.p_values(bins))
         self.log_wealth = bets + np.logaddexp(self.log_wealth, 0.0)
         level = np.logaddexp.reduce(self.log_wealth, 1) - math.log(bets.shape[1])
         return bool(level.max() >= math.log(2 * len(bins) * ert))
@@ -63,7 +60,7 @@ def main() -> None:
     held_out = reference[torch.randperm(len(reference), generator=torch.Generator().manual_seed(0))]
     held_out = held_out[len(reference) - len(reference) // 2 :]
     with torch.no_grad():
-        known = _bins(watcher.reader(held_out), watcher.edges)
+        known = _bins(watcher.reader.scores(watcher.reader.features(held_out)), watcher.edges)
     flat = reference.flatten(1).numpy()
     mean = flat.mean(0)
     axes = np.linalg.svd(flat - mean, full_matrices=False)[2][:COMPONENTS].T
@@ -90,7 +87,7 @@ def main() -> None:
             if case != "none":
                 x = torch.cat((x[:BEFORE], every[case][0](x[BEFORE:])))
             with torch.no_grad():
-                bins = _bins(watcher.reader(x), watcher.edges)
+                bins = _bins(watcher.reader.scores(watcher.reader.features(x)), watcher.edges)
             ours = Restarting(known, watcher.test.counts.shape[1], seed=stream)
             rows.setdefault("e-detector of equal run length", []).append(
                 first([ours.detects(row, given.ert) for row in bins])

@@ -158,7 +158,7 @@ def false_alarms(
     Held-out items and streams are drawn from the same pictures, so that they are exchangeable.
     """
     with torch.no_grad():
-        bins = _bins(watcher.reader(x), watcher.edges)
+        bins = _bins(watcher.reader.scores(watcher.reader.features(x)), watcher.edges)
     rng = np.random.default_rng((2, seed))
     scores = bins.shape[1]
 

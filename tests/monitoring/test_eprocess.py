@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate, stats
 
 from symmetries.monitoring import ExchangeabilityTest
-from symmetries.monitoring.eprocess import POWERS
+from symmetries.monitoring.eprocess import SHIFTS, log_bets
 
 BINS = 16
 
@@ -53,8 +53,44 @@ def test_p_values_are_uniform_and_independent():
 
 def test_bets_are_fair():
     """Every bet integrates to 1, so that its mean under the null hypothesis is 1."""
-    for power in POWERS:
-        assert integrate.quad(lambda p, k=power: k * p ** (k - 1), 0, 1)[0] == pytest.approx(1)
+    for j in range(2 * len(SHIFTS)):
+        mean = integrate.quad(lambda p, j=j: np.exp(log_bets(np.array([p]))[0, j]), 0, 1, limit=400)
+        assert mean[0] == pytest.approx(1, abs=1e-4)
+    assert np.isfinite(log_bets(np.array([0.0, 1.0]))).all()
+
+
+def test_small_shifts_are_seen_soon():
+    """By half a standard deviation after 100 items; bets on powers of p saw it in 4 of 9 streams."""
+    rng = np.random.default_rng(5)
+    found = [run(rng, 0.5, 100, 500, 500, alpha=0.01)[1] for _ in range(9)]
+    assert 100 < np.median([501 if number is None else number for number in found]) < 240
+
+
+def test_a_late_change_needs_little_more_evidence_than_an_early_one():
+    """Of betting that begins at item 100,000: a share of 1 in 16 million, not 1 in 10 billion."""
+    test = ExchangeabilityTest(np.arange(BINS)[:, None], BINS)
+    test.number = 99_999
+    test.counts += 10_000
+    test.update(np.array([3]))
+    bets = test.log_wealth[0] - log_bets(_p_value_of(test, 3))[0]
+    assert np.allclose(bets, bets[0])
+    assert -17.5 < bets[0] < -16
+
+
+def _p_value_of(test, bin_):
+    """The p-value of the latest item."""
+    uniform = np.random.default_rng((test.seed, test.number)).random(1)
+    above, same = test.counts[:, bin_ + 1 :].sum(1), test.counts[:, bin_]
+    return (above + uniform * same) / test.counts.sum(1)
+
+
+def test_a_state_of_other_bets_is_refused():
+    state = ExchangeabilityTest(np.zeros((9, 1), np.int64), BINS).state()
+    with pytest.raises(ValueError, match="state: expected bets on shifts"):
+        ExchangeabilityTest.restore({**state, "shifts": [0.5]})
+    state.pop("shifts")  # as versions before wrote it
+    with pytest.raises(ValueError, match="begin anew"):
+        ExchangeabilityTest.restore(state)
 
 
 def test_dependent_items_break_the_promise_and_the_test_can_fail():

@@ -4,12 +4,28 @@ import math
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from symmetries._validation.checks import check_number, check_whole, invalid
 
-POWERS = (0.05, 0.2, 0.5)  # of bets on p-values near 0 and, mirrored, near 1
+SHIFTS = (0.5, 1.0, 2.0)  # of normal scores, upwards and downwards, that are betted on
+FARTHEST = 8.0  # normal scores are cut off here
 Floats = NDArray[np.float64]
+
+
+def log_bets(p: Floats) -> Floats:
+    r"""Logarithms (K, J) of bets on p-values (K,): on shifts of their normal scores.
+
+    .. math:: b_\delta(p) = \exp(\delta z - \delta^2 / 2), \qquad z = \Phi^{-1}(1 - p)
+
+    is the likelihood ratio of N(delta, 1) and N(0, 1). Cutting z off at both ends makes its mean
+    smaller, not larger.
+    """
+    upper = torch.from_numpy(1 - np.asarray(p, np.float64)).clamp(1e-16, 1 - 1e-16)
+    z = torch.special.ndtri(upper).clamp(-FARTHEST, FARTHEST).numpy()[:, None]
+    shifts = np.array([sign * shift for shift in SHIFTS for sign in (1, -1)])
+    return np.asarray(shifts * z - shifts**2 / 2)
 
 
 class ExchangeabilityTest:
@@ -33,13 +49,14 @@ class ExchangeabilityTest:
 
     .. math:: M_n = \frac1J \sum_j \sum_{s \le n} w_s \prod_{i=s}^n b_j(p_i) + \sum_{s > n} w_s,
 
-    with weights :math:`w_s = 1 / (s (s + 1))` that sum to 1: :math:`M_0 = 1`. By Ville's inequality
-    the probability that M ever reaches K / alpha is at most alpha / K. With K scores, one for each
-    kind of change, the probability that any of the K processes ever does is at most alpha. (Each is
-    a martingale for its own past only, so they are not averaged.)
+    with weights that sum to 1, :math:`\sum_{s > n} w_s = 1 / (1 + \log(1 + n))`: they fall hardly
+    faster than 1 / s, so that a late change needs little more evidence than an early one. As
+    :math:`M_0 = 1`, by Ville's inequality the probability that M ever reaches K / alpha is at most
+    alpha / K. With K scores, one for each kind of change, the probability that any of the K
+    processes ever does is at most alpha. (Each is a martingale for its own past only, so they are
+    not averaged.)
 
-    Bets are :math:`b(p) = k p^{k - 1}` and :math:`b(1 - p)` for some k below 1: against many small
-    or many large p-values.
+    Bets are on small, middling and large shifts of the scores, up and down (:func:`log_bets`).
 
     The state has a size that does not grow: counts of the bins, and K x J numbers.
 
@@ -69,7 +86,7 @@ class ExchangeabilityTest:
         scores = held_out.shape[1]
         self.alpha, self.seed, self.number = alpha, seed, 0
         self.counts = np.stack([np.bincount(held_out[:, k], minlength=bins) for k in range(scores)])
-        bets = 2 * len(POWERS)
+        bets = 2 * len(SHIFTS)
         self.log_wealth: Floats = np.full((scores, bets), -1e300)
         self.run: Floats = np.zeros((scores, bets))  # log-wealth since the best start
         self.start = np.zeros((scores, bets), np.int64)
@@ -77,12 +94,10 @@ class ExchangeabilityTest:
 
     def update(self, bins: NDArray[np.int64]) -> None:
         """Take the bins (K,) of the next item's scores."""
-        p = self.p_values(bins)
+        bets = log_bets(self.p_values(bins))
         n = self.number
-        p = np.clip(np.stack([p, 1 - p], 1), 1e-300, 1)
-        powers = np.array(POWERS)
-        bets = (np.log(powers) + (powers - 1) * np.log(p)[:, :, None]).reshape(len(bins), -1)
-        self.log_wealth = bets + np.logaddexp(self.log_wealth, -math.log(n * (n + 1)))
+        start = math.log(_later(n - 1) - _later(n))
+        self.log_wealth = bets + np.logaddexp(self.log_wealth, start)
         fresh = self.run <= 0
         self.start[fresh] = n - 1
         self.run = np.where(fresh, 0.0, self.run) + bets
@@ -102,7 +117,7 @@ class ExchangeabilityTest:
     def log_evidence(self) -> Floats:
         """Logarithm of M (K,), for each score: evidence against the null hypothesis."""
         mixed = np.logaddexp.reduce(self.log_wealth, 1) - math.log(self.log_wealth.shape[1])
-        return np.asarray(np.logaddexp(mixed, -math.log(self.number + 1)))
+        return np.asarray(np.logaddexp(mixed, math.log(_later(self.number))))
 
     @property
     def limit(self) -> float:
@@ -124,11 +139,15 @@ class ExchangeabilityTest:
         """Plain data from which :meth:`restore` goes on, bit for bit."""
         arrays = ("counts", "log_wealth", "run", "start", "peak")
         numbers = {name: getattr(self, name).tolist() for name in arrays}
-        return {"number": self.number, "alpha": self.alpha, "seed": self.seed, **numbers}
+        how = {"alpha": self.alpha, "seed": self.seed, "shifts": list(SHIFTS)}
+        return {"number": self.number, **how, **numbers}
 
     @classmethod
     def restore(cls, state: dict[str, Any]) -> "ExchangeabilityTest":
         """The test whose :meth:`state` this is."""
+        if state.get("shifts") != list(SHIFTS):
+            remedy = "begin anew: evidence of other bets cannot be continued"
+            raise invalid("state", f"bets on shifts {SHIFTS}", state.get("shifts"), remedy)
         test = cls.__new__(cls)
         check_whole(state["number"], "number", 0, 2**53)
         check_whole(state["seed"], "seed", 0, 2**63 - 1)
@@ -138,10 +157,15 @@ class ExchangeabilityTest:
             setattr(test, name, np.array(state[name], np.int64))
         for name in ("log_wealth", "run", "peak"):
             setattr(test, name, np.array(state[name], np.float64))
-        scores, bets = len(test.counts), 2 * len(POWERS)
+        scores, bets = len(test.counts), 2 * len(SHIFTS)
         shapes = [part.shape for part in (test.log_wealth, test.run, test.start, test.peak)]
         fits = shapes == [(scores, bets)] * 3 + [(scores,)] and test.counts.ndim == 2
         fits = fits and test.counts.min() >= 0 and np.ptp(test.counts.sum(1)) == 0
         if not fits or (test.number == 0 and test.peak.any()):
             raise invalid("state", "counts and wealth of a test", "others", "begin anew")
         return test
+
+
+def _later(n: int) -> float:
+    """Share of the betting that begins after item n."""
+    return 1 / (1 + math.log1p(n))

@@ -13,6 +13,15 @@ from symmetries.ops.gaussian_blur import gaussian_blur
 from symmetries.ops.warp import Interpolation, Padding
 
 Edges = Literal["constant", "border", "cut"]
+
+# Ways to move pictures. A camera sees what is beyond the frame, and has its own optics: how far the
+# responses of these differ is how well a response is known.
+WAYS: tuple[tuple[Interpolation, Edges], ...] = (
+    ("bicubic", "constant"),
+    ("bilinear", "constant"),
+    ("bicubic", "border"),
+    ("bicubic", "cut"),
+)
 TENTH = 0.1  # of a pixel
 HALF = 0.5 + 1e-4  # of a pixel that must come from within the frame
 

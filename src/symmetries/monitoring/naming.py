@@ -1,4 +1,4 @@
-"""The name and the size of a change, from the mean scores before and after it."""
+"""The name and the size of a change, from the mean features before and after it."""
 
 import math
 from dataclasses import dataclass
@@ -6,24 +6,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from symmetries.monitoring.moves import Edges, Move, amount, apply, systematic_error
+from symmetries.monitoring.moves import WAYS, Move, amount, apply, systematic_error
 from symmetries.monitoring.readers import COARSE, ChangeReader
-from symmetries.ops.warp import Interpolation
 
+LOOKED_AT = 400  # pictures that are changed: responses are differences, which few pictures tell
 GRID = 41  # amounts at which the response to a change is measured
 EXPLAINED = 0.9  # share of the squared deviation that a named change explains, at least
 ODD = 0.05  # error of the mean of another feature, as a share of its standard deviation
 FINER = {1: 16, 2: 4}  # times as many amounts are compared, by number of parameters
 QUANTILE = 3.84  # of chi-squared with one degree of freedom, at 95 %
-
-# Ways to move pictures. A camera sees what is beyond the frame, and has its own optics: how far the
-# responses of these differ is how well a response is known.
-WAYS: tuple[tuple[Interpolation, Edges], ...] = (
-    ("bicubic", "constant"),
-    ("bilinear", "constant"),
-    ("bicubic", "border"),
-    ("bicubic", "cut"),
-)
 
 Amount = tuple[float, float | None, float | None, str]
 Parts = tuple[Tensor, Tensor]  # the odd and the even part of a response
@@ -38,7 +29,7 @@ class Change:
         parameters: amount, lower and upper end of a 95 % interval, and unit, by parameter. An end
             is None where the interval reaches the largest amount that is looked for: the change may
             be larger.
-        explained: share of the squared deviation of the mean scores that the change explains.
+        explained: share of the squared deviation of the mean features that the change explains.
     """
 
     name: str
@@ -58,7 +49,7 @@ class Responses:
     Args:
         moves: the K changes.
         side: pixels of the longer side of the pictures.
-        centre: mean features (F,) of the pictures as they are; the first K are the scores.
+        centre: mean features (F,) of the pictures as they are; the first K are the readings.
         covariance: of their features, (F, F).
         curves: mean features (W, K, G, F) of pictures changed in several ways, less the centre.
         held_out: number of pictures.
@@ -73,20 +64,24 @@ class Responses:
 
     @classmethod
     def measure(cls, reader: ChangeReader, x: Tensor) -> "Responses":
-        """The responses of pictures (m, C, H, W) that the reader has not seen."""
-        moves = reader.moves
+        """The responses of pictures (m, C, H, W) that the reader has not seen.
+
+        All of them tell the centre, whose error is that of every amount.
+        """
+        moves, some = reader.moves, x[:LOOKED_AT]
         rows = []
         with torch.no_grad():
-            features = reader.features(x)
+            features = torch.cat([reader.features(part) for part in x.split(LOOKED_AT)])
             for way in WAYS:
                 for k, move in enumerate(moves):
                     for share in grid_of(move, GRID):
-                        shares = torch.zeros(len(x), len(moves))
+                        shares = torch.zeros(len(some), len(moves))
                         shares[:, k] = share
-                        changed = apply(x, shares, moves, reader.fill, *way)
+                        changed = apply(some, shares, moves, reader.fill, *way)
                         rows.append(reader.features(changed).mean(0))
         centre = features.mean(0)
-        curves = torch.stack(rows).view(len(WAYS), len(moves), GRID, -1) - centre
+        own = features[:LOOKED_AT].mean(0)
+        curves = torch.stack(rows).view(len(WAYS), len(moves), GRID, -1) - own
         return cls(moves, max(x.shape[-2:]), centre, torch.cov(features.T), curves, len(x))
 
     def whitening(self, count: int) -> Tensor:

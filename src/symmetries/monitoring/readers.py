@@ -5,18 +5,21 @@ import math
 import torch
 from torch import Tensor, nn
 
-from symmetries.monitoring.moves import Move, apply
+from symmetries.monitoring.moves import WAYS, Move, apply
 
 SIDE = 20  # pictures are read at most at this size
 COARSE = 6  # pixels of a side of coarse pictures
 STEPS, BATCH, RATE = 1000, 128, 2e-3
+SMALL = 0.25  # share of the largest amount: of the changes that scores tell from none
+LOOKED_AT = 500  # pictures
+RIDGE = 0.05  # of the variance of each feature, and more where pictures are few
 
 
 class ChangeReader(nn.Module):
     """Reads shares (N, K) of the largest amounts of changes off pictures (N, C, H, W).
 
-    What it reads of a picture is not what was done to it: a digit may lean by itself. It is a
-    score, whose mean over many pictures moves with the amount of a change.
+    What it reads of a picture is not what was done to it: a digit may lean by itself. Its mean over
+    many pictures moves with the amount of a change.
 
     Args:
         shape: (C, H, W) of the pictures.
@@ -40,6 +43,11 @@ class ChangeReader(nn.Module):
             nn.GELU(),
             nn.Linear(features, len(moves)),
         )
+        signs = [(k, sign) for k, move in enumerate(moves) for sign in _signs(move)]
+        self.changes: tuple[tuple[int, float], ...] = tuple(signs)
+        seen = len(moves) + COARSE**2 + 3 * shape[0]
+        self.register_buffer("directions", torch.zeros(seen, len(signs)))
+        self.directions: Tensor
 
     def forward(self, x: Tensor) -> Tensor:
         """Shares (N, K)."""
@@ -55,6 +63,32 @@ class ChangeReader(nn.Module):
         coarse = nn.functional.adaptive_avg_pool2d(x.mean(1, keepdim=True), COARSE)
         return torch.cat([self(x), coarse.flatten(1), _whole(x)], 1)
 
+    def scores(self, features: Tensor) -> Tensor:
+        """Scores (N, S) of features (N, K + F): one for each change and each of its directions."""
+        return features @ self.directions
+
+    @torch.no_grad()
+    def learn_scores(self, x: Tensor) -> None:
+        r"""Fit linear discriminants of small changes to pictures (N, C, H, W).
+
+        That of a change which moves the mean of the features by :math:`\mu` is
+        :math:`(\Sigma + \text{ridge})^{-1} \mu`, with the mean over several ways to move pictures.
+        It sees what the readings alone do not, such as how a motion changes sharpness.
+        """
+        x = x[:LOOKED_AT]
+        base = self.features(x)
+        shifts = []
+        for k, sign in self.changes:
+            shares = torch.zeros(len(x), len(self.moves))
+            shares[:, k] = sign * SMALL
+            moved = [self.features(apply(x, shares, self.moves, self.fill, *way)) for way in WAYS]
+            shifts.append(torch.stack(moved).mean((0, 1)) - base.mean(0))
+        covariance = torch.cov(base.T).double()
+        variance = covariance.diagonal()
+        ridge = (RIDGE + len(variance) / len(x)) * variance + 1e-8
+        found = torch.linalg.solve(covariance + ridge.diag(), torch.stack(shifts, 1).double())
+        self.directions.copy_(found / found.abs().amax(0).clamp_min(1e-12))
+
     def learn(self, x: Tensor, generator: torch.Generator) -> None:
         """Fit to pictures (N, C, H, W) that are changed by all moves at once, at random."""
         optimiser = torch.optim.Adam(self.parameters(), RATE)
@@ -68,6 +102,12 @@ class ChangeReader(nn.Module):
             loss.backward()
             optimiser.step()
             schedule.step()
+        self.learn_scores(x)
+
+
+def _signs(move: Move) -> tuple[float, ...]:
+    """The directions of a change: blur has one."""
+    return (1.0, -1.0) if move.least < 0 else (1.0,)
 
 
 def _whole(x: Tensor) -> Tensor:

@@ -15,14 +15,14 @@ from symmetries.data.background import background
 from symmetries.data.base import NEARLY, check_unit_range
 from symmetries.monitoring.eprocess import ExchangeabilityTest
 from symmetries.monitoring.losses import Loss, LossCurves, Model
-from symmetries.monitoring.moves import moves_of
-from symmetries.monitoring.naming import WAYS, Change, Responses
+from symmetries.monitoring.moves import WAYS, moves_of
+from symmetries.monitoring.naming import Change, Responses
 from symmetries.monitoring.readers import ChangeReader
 from symmetries.training.checkpoint import load_state, rebuilding, write_state
 from symmetries.training.step import seeded
 
 BINS = 64
-RESPONSES = 400  # held-out pictures on which responses are measured
+MEASURED = 400  # held-out pictures on which a model is measured
 KEPT = 2000  # features of the latest pictures, from which a change is measured
 LEAST = 100  # pictures of a reference
 SHOWN = 6  # pictures of the reference and of the stream that a page shows
@@ -56,13 +56,13 @@ class Watcher:
 
     Half of the reference teaches a network to read changes that are made on purpose; the other half
     is what the stream is compared with by :class:`ExchangeabilityTest`, one process for each kind
-    of change. After an alarm the change is named and measured. The test may be looked at after
-    every picture; the name and the size are estimates.
+    of change and each of its directions. After an alarm the change is named and measured. The test
+    may be looked at after every picture; the name and the size are estimates.
 
     Args:
         reader: fitted.
         responses: of held-out pictures.
-        edges: of the bins of each score, (K, B - 1).
+        edges: of the bins of each score, (S, B - 1).
         test: of the stream so far.
         latest: features (n, F) of the latest pictures.
         position: where the stream is to go on; for the caller.
@@ -125,14 +125,15 @@ class Watcher:
         with seeded(seed):
             reader = ChangeReader((channels, height, width), moves_of(channels), value)
         reader.learn(taught, generator)
-        responses = Responses.measure(reader.eval(), held_out[:RESPONSES])
+        responses = Responses.measure(reader.eval(), held_out)
         with torch.no_grad():
             inner = torch.linspace(0, 1, BINS + 1)[1:-1]
-            edges = reader(taught).quantile(inner, 0).T.contiguous().numpy()
-            bins = _bins(reader(held_out), edges)
+            scores = reader.scores(reader.features(taught))
+            edges = scores.quantile(inner, 0).T.contiguous().numpy()
+            bins = _bins(reader.scores(reader.features(held_out)), edges)
         test, losses = ExchangeabilityTest(bins, BINS, alpha, seed), None
         if model is not None:
-            rows, shown = order.tensor_split(2)[1][:RESPONSES], held_out[:RESPONSES]
+            rows, shown = order.tensor_split(2)[1][:MEASURED], held_out[:MEASURED]
             with torch.no_grad():
                 own = model(shown).argmax(-1).cpu() if labels is None else labels[rows]
             losses = LossCurves.measure(model, own, shown, reader.moves, value)
@@ -149,7 +150,7 @@ class Watcher:
         check_unit_range(pictures, "stream", NEARLY)
         with torch.no_grad():
             features = self.reader.features(pictures.float())
-        for row in _bins(features[:, : len(self.edges)], self.edges):
+        for row in _bins(self.reader.scores(features), self.edges):
             self.test.update(row)
         self.latest = torch.cat([self.latest, features])[-KEPT:]
         self.arrived = torch.cat([self.arrived, pictures.float()])[-SHOWN:]
@@ -213,7 +214,7 @@ class Watcher:
             )
             test = ExchangeabilityTest.restore(meta["test"])
             edges, latest = tensors["edges"].numpy(), tensors["latest"]
-            _check_fit(responses, edges, test, latest, meta["position"])
+            _check_fit(responses, len(reader.changes), edges, test, latest, meta["position"])
             known = {k.removeprefix("loss."): v for k, v in tensors.items() if "loss." in k}
             losses = LossCurves(moves, responses.side, known) if known else None
             how = (latest, meta["position"], losses, tensors["shown"])
@@ -226,6 +227,7 @@ class Watcher:
 
 def _check_fit(
     responses: Responses,
+    scores: int,
     edges: NDArray[np.float32],
     test: ExchangeabilityTest,
     latest: Tensor,
@@ -240,7 +242,7 @@ def _check_fit(
     sizes = [(features,), (features, features), curves, (seen, features)]
     fits = [tuple(part.shape) for part in parts] == sizes and features >= k
     fits = fits and all(bool(part.isfinite().all()) for part in parts)
-    fits = fits and test.counts.shape == (k, edges.shape[1] + 1) and len(edges) == k
+    fits = fits and test.counts.shape == (scores, edges.shape[1] + 1) and len(edges) == scores
     fits = fits and isinstance(position, dict | None)
     responses.whitening(1)  # fails where the covariance is none
     if not fits:
@@ -259,6 +261,6 @@ def _check_shown(watcher: Watcher) -> None:
 
 
 def _bins(scores: Tensor, edges: NDArray[np.float32]) -> NDArray[np.int64]:
-    """The bins (n, K) of scores (n, K)."""
+    """The bins (n, S) of scores (n, S)."""
     columns = zip(edges, scores.T.numpy(), strict=True)
     return np.stack([np.searchsorted(edge, column) for edge, column in columns], 1)
