@@ -1,4 +1,4 @@
-"""Violations of a symmetry that few points have reached, and how often it is certified all the same.
+"""Violations of a symmetry that few points have reached, and how often it is still certified.
 
 Models |x|^2 have a quadratic term beyond some standard deviations along one axis, whose true defect
 is a multiple of epsilon. Rotations are certified falsely from 1 on, and rightly below. Violations
