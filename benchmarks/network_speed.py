@@ -105,7 +105,8 @@ def seconds_of_candidates(given: Any) -> list[dict[str, Any]]:  # noqa: ANN401
         for _ in range(3):
             synchronise()
             began = time.perf_counter()
-            models = list(candidates.trained_each(learner, widths, images, labels, run))
+            several = candidates.trained_each(learner, widths, images, labels, run)
+            models = [model for some in several for model in some]
             synchronise()
             seconds.append(time.perf_counter() - began)
         config = learner.config.training.train_config(seed=0).replace(batch_size=size.batch)

@@ -180,7 +180,8 @@ class Measurement:
         began, (images, labels, _) = time.perf_counter(), self.found
         learner = untrained(self.found, self.size, 0.0, seed)
         widths = torch.tensor(self.widths)[:, None].deg2rad()
-        models = trained_each(learner, widths, images, labels, self.run)
+        several = trained_each(learner, widths, images, labels, self.run)
+        models = (model for some in several for model in some)
         total = [exact_evidence(model, images, labels, self.size) for model in models]
         row = self.row
         row["log evidence"].append(total)

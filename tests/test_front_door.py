@@ -223,6 +223,12 @@ def forms():
     yield "loader without labels", DataLoader(IMAGES, batch_size=4)
 
 
+def test_labels_that_are_not_read_may_be_anything():
+    names = ["cat", "dog"] * (len(IMAGES) // 2) + ["dog"] * (len(IMAGES) % 2)
+    for labels in (names, np.array(names), [None] * len(IMAGES)):
+        assert torch.equal(as_images((IMAGES.numpy(), labels)), IMAGES)
+
+
 @pytest.mark.parametrize(
     ("kind", "data"), list(forms()), ids=lambda v: v if isinstance(v, str) else ""
 )

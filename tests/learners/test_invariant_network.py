@@ -328,7 +328,7 @@ def test_candidates_that_train_as_one_learn_what_each_learns_alone(monkeypatch, 
     model = InvariantNetwork(convolutional(branches), "rotation", SHAPE, config).double()
     widths, orders = torch.tensor([[0.3], [0.5], [2.0]]).double(), (0, 1)
     run = (widths, x, y, RUN)
-    alone = [twin for order in orders for twin in candidates.trained_each(model, *run, order)]
+    alone = [twin for o in orders for (twin,) in candidates.trained_each(model, *run, o)]
     monkeypatch.setattr(candidates, "_gains_together", lambda *_: True)
     products = []  # as on a GPU
 
@@ -338,7 +338,9 @@ def test_candidates_that_train_as_one_learn_what_each_learns_alone(monkeypatch, 
             return super()._conv2d(*given, **options)
 
     monkeypatch.setattr(training, "convolutions_as_products", lambda _: Watched())
-    together = [twin for order in orders for twin in candidates.trained_each(model, *run, order)]
+    every = [some for o in orders for some in candidates.trained_each(model, *run, o)]
+    assert [len(some) for some in every] == ([1] * 6 if branches else [3, 3])
+    together = [twin for some in every for twin in some]
     assert any(products)
     for one, other in zip(alone, together, strict=True):
         for name, value in one.state_dict().items():
@@ -390,6 +392,37 @@ def test_an_interrupted_search_goes_on_with_its_candidates(tmp_path, monkeypatch
     other = evenly_averaged(module, steps=3, every=2, search=3, prior_precision=2.0)
     search_widths(other, x, y, out=tmp_path, resume=True, **RUN)
     assert len(asked) > 3, "values of other settings were used"
+
+
+def test_an_interrupted_search_trains_the_same_candidates_as_one(tmp_path, monkeypatch):
+    """What is learned beside others depends on them by rounding: a part of them would differ."""
+    learner, x, y = tiny_search()
+    fit_together, counts = candidates.fit_together, []
+
+    def counted(jobs):
+        counts.append(len(jobs))
+        return fit_together(jobs)
+
+    monkeypatch.setattr(candidates, "_gains_together", lambda *_: True)
+    monkeypatch.setattr(candidates, "fit_together", counted)
+    whole = search_widths(learner, x, y, **RUN)
+    expected, asked = counts.copy(), []
+    estimated = InvariantNetwork.estimated_evidence
+
+    def stopped(self, *given, **more):
+        asked.append(0)
+        if len(asked) == 2:  # in the middle of the first ones that train as one
+            raise KeyboardInterrupt
+        return estimated(self, *given, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(InvariantNetwork, "estimated_evidence", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            search_widths(learner, x, y, out=tmp_path, **RUN)
+    counts.clear()
+    assert search_widths(learner, x, y, out=tmp_path, resume=True, **RUN) == whole
+    assert counts == expected
+    assert expected[0] > 1
 
 
 def tiny_search(group="rotation", fill=0.0):

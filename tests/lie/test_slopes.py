@@ -7,7 +7,10 @@ import pytest
 import torch
 
 import symmetries
+from symmetries.lie.fields import field_family
 from symmetries.lie.fitting import residual_structure
+from symmetries.lie.polarisation import Problem
+from symmetries.lie.slopes import unexplained_change
 
 
 def points(n, d, seed=0):
@@ -33,6 +36,20 @@ def test_models_whose_slopes_do_not_explain_them_are_not_certified(model):
     found = symmetries.generators(points(1000, 3), model=model)
     assert found.dimension[0] == 0
     assert "it has jumps" in found.answer
+
+
+def test_models_that_are_known_at_the_data_only_are_not_certified():
+    x = points(600, 3)
+    known = set(map(tuple, x.tolist()))
+
+    def model(z):
+        inside = torch.tensor([tuple(row) in known for row in z.detach().tolist()])
+        return torch.where(inside, radius(z), torch.nan)
+
+    problem = Problem(lambda z: model(z)[:, None], field_family("linear", 3), "invariant", 1)
+    turn = torch.zeros(1, 3, 3, dtype=torch.float64)
+    turn[0, 0, 1], turn[0, 1, 0] = -1, 1
+    assert unexplained_change(problem, x, turn.flatten(1)) == math.inf
 
 
 def test_models_with_kinks_and_borders_are_certified():

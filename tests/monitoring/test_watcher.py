@@ -1,6 +1,7 @@
 """Planted changes of a stream are found, named and measured."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -8,7 +9,9 @@ import torch
 from PIL import Image
 
 import symmetries
+from symmetries.analysis.inputs import share_of_copies
 from symmetries.analysis.watching import batches, read_reference
+from symmetries.data import ImageSet
 from symmetries.monitoring import Watcher
 from symmetries.monitoring.moves import amount, moves_of
 
@@ -200,6 +203,15 @@ def test_a_reference_that_says_nothing_is_refused(corners):
         symmetries.watch(torch.rand(200, 1, 1, 30), iter(corners[1][:5]))
     with pytest.raises(ValueError, match="fill: expected a number from 0 to 1"):
         symmetries.watch(corners[0][:200], iter(corners[1][:5]), fill=3.0)
+
+
+def test_copies_are_counted_without_a_second_copy_of_all_pictures():
+    images = ImageSet(torch.rand(200, 1, 64, 64))
+    tracemalloc.start()
+    assert share_of_copies(images) == 0
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.2 * images.images.nbytes
 
 
 def test_copies_in_the_reference_bring_a_warning(corners):

@@ -61,7 +61,7 @@ def as_images(data: Images, name: str = "images") -> Tensor:
         >>> as_images(np.zeros((2, 1, 8, 8))).dtype
         torch.float32
     """
-    return images_and_labels(data, name)[0]
+    return _parts(data, name)[0]  # labels may be anything
 
 
 def images_and_labels(data: Images, name: str = "images") -> tuple[Tensor, Tensor | None]:
@@ -75,6 +75,15 @@ def images_and_labels(data: Images, name: str = "images") -> tuple[Tensor, Tenso
         >>> images_and_labels((np.zeros((2, 1, 8, 8)), [1, 0]))[1]
         tensor([1, 0])
     """
+    images, labels = _parts(data, name)
+    if labels is not None and not isinstance(labels, Tensor):
+        labels = label_tensor(as_array(labels, "labels"), "labels")
+        labels = labels.float() if labels.is_floating_point() else labels
+    return images, labels
+
+
+def _parts(data: Images, name: str) -> tuple[Tensor, Any]:
+    """Images as a tensor, and labels as they are given."""
     if isinstance(data, ImageSet):
         return data.images, data.labels
     if isinstance(data, DataLoader):
@@ -85,9 +94,6 @@ def images_and_labels(data: Images, name: str = "images") -> tuple[Tensor, Tenso
     labels: Any = None
     if isinstance(data, tuple | list) and len(data) == 2 and np.ndim(data[0]) > 2:
         data, labels = data
-    if labels is not None and not isinstance(labels, Tensor):
-        labels = label_tensor(as_array(labels, "labels"), "labels")
-        labels = labels.float() if labels.is_floating_point() else labels
     if isinstance(data, Tensor):
         return data, labels
     if not isinstance(data, np.ndarray):

@@ -165,13 +165,15 @@ class _InvariantEstimator(ImageEstimator):
     def _fit_network(
         self, images: Tensor, targets: Tensor, outputs: int, seed: int, options: Mapping[str, Any]
     ) -> Self:
-        self.outputs_, self.class_widths_ = outputs, []
+        self.outputs_ = outputs
+        self.class_widths_: list[tuple[int, list[float]]] = []  # not those of a fit before this one
         model = self._build(seed=seed)
         run = {"device": self.device, "progress": False, **options}
         history = model.fit((images, targets), **run)
         model.eval()
         self.model_ = model
-        self.class_widths_ = [] if model.class_widths is None else model.class_widths.pairs()
+        if model.class_widths is not None:
+            self.class_widths_ = model.class_widths.pairs()
         self.history_ = network_rows(history, model.group.names)
         self.elbo_ = float(model.estimated_evidence(images, targets)[0]) / len(images)
         self.n_iter_ = history.step[-1]

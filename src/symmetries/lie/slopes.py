@@ -86,6 +86,8 @@ def unexplained_change(problem: Differentiated, points: Tensor, theta: Tensor) -
         squares = [_differences(problem.function, field, part, step) for part in z.split(BATCH)]
         inside = torch.cat(squares)
         inside = inside[inside.isfinite()]  # functions may end where data does
+        if len(inside) == 0:
+            return math.inf  # nothing is known of how it changes
         found = max(found, math.sqrt(float(inside.mean()) / max(size, TINY)))
     return found
 

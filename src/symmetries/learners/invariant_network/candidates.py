@@ -27,10 +27,11 @@ def trained_each(
     targets: Tensor,
     run: dict[str, Any],
     order: int = 0,
-) -> "Iterator[InvariantNetwork]":
+) -> "Iterator[list[InvariantNetwork]]":
     """Yield copies of a learner, each trained at held half-widths when its turn comes.
 
-    On a GPU small networks are trained as one, which learns the same up to rounding.
+    On a GPU small networks are trained as one, and come together, as the rounding of each depends
+    on the others.
 
     Args:
         learner: left as it is.
@@ -45,12 +46,12 @@ def trained_each(
         several = [_copy(learner, width, order) for width in widths]
         try:
             fit_together([train_jobs(one, images, targets, run, order=order) for one in several])
-            yield from (one.eval() for one in several)
+            yield [one.eval() for one in several]
             return
         except (RuntimeError, ValueError):  # vmap cannot follow the network, or no room
             del several
     for width in widths:
-        yield trained_at(learner, width, images, targets, run, order)
+        yield [trained_at(learner, width, images, targets, run, order)]
 
 
 def trained_at(

@@ -211,7 +211,10 @@ class Candidates:
         return {}
 
     def values(self, widths: Tensor, order: int, run: dict[str, Any]) -> list[Value]:
-        """Return the values of candidates (n, dim), trained unless they are known."""
+        """Return the values of candidates (n, dim), trained unless they are known.
+
+        Those that train as one are kept at once: a resumed run trains the same ones as one.
+        """
 
         def value(model: "InvariantNetwork") -> Tensor:
             return torch.stack(model.estimated_evidence(*self.data, seed=order))
@@ -219,8 +222,10 @@ class Candidates:
         keys = [f"{width.tolist()} {order}" for width in widths]
         new = [i for i, key in enumerate(keys) if key not in self.known]
         models = trained_each(self.learner, widths[new], *self.data, run, order)
-        for i, model in zip(new, models, strict=True):
-            self._kept(keys[i], partial(value, model), run)
+        rest = iter(new)
+        for some in models:
+            pairs = zip(some, rest, strict=False)
+            self._keep({keys[i]: partial(value, model) for model, i in pairs}, run)
         return [(evidence, further) for evidence, further in map(self.known.__getitem__, keys)]
 
     def held_out(
@@ -247,7 +252,9 @@ class Candidates:
             error = gain[:, 0].std() / len(gain) ** 0.5
             return torch.stack([gain[:, 0].mean(), error, gain[:, 1].mean()])
 
-        gain, error, right = self._kept(f"held out {both.tolist()}", gains, run)
+        key = f"held out {both.tolist()}"
+        self._keep({key: gains}, run)
+        gain, error, right = self.known[key]
         return gain, error, right
 
     def _left_out(self, width: Tensor, run: dict[str, Any]) -> Tensor:
@@ -259,7 +266,7 @@ class Candidates:
         for left in order.tensor_split(min(FOLDS, len(images))):
             seen = order[~torch.isin(order, left)]
             data = images[seen], targets[seen]
-            (model,) = trained_each(self.learner, width[None], *data, run)
+            ((model,),) = trained_each(self.learner, width[None], *data, run)
             with torch.no_grad():
                 outputs, here = model(images[left].to(model.device)), targets[left].to(model.device)
             likely = log_likelihood(model.config.likelihood, outputs, here, model.noise)
@@ -268,20 +275,18 @@ class Candidates:
             found.append(torch.stack([likely.double(), right.double()], 1))
         return torch.cat(found)
 
-    def _kept(
-        self, key: str, compute: Callable[[], Tensor], run: dict[str, Any]
-    ) -> tuple[float, ...]:
-        """Return numbers that are computed unless they are known, and keep them."""
-        if key in self.known:
-            return self.known[key]
+    def _keep(self, several: dict[str, Callable[[], Tensor]], run: dict[str, Any]) -> None:
+        """Compute numbers that are not known, and write them together."""
         processes = run.get("devices", 1) * run.get("nodes", 1)
-        self.known[key] = tuple(from_first(compute(), processes).tolist())
+        new = {key: compute for key, compute in several.items() if key not in self.known}
+        self.known |= {
+            key: tuple(from_first(compute(), processes).tolist()) for key, compute in new.items()
+        }
         first_process = processes == 1 or torch.distributed.get_rank() == 0
-        if self.path is not None and first_process:
+        if new and self.path is not None and first_process:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             content = {"identity": self.identity, "values": self.known}
             write_atomic(self.path, json.dumps(content).encode())
-        return self.known[key]
 
 
 def line_search(values: Values, name: str, bound: float, points: int) -> WidthProfile:
