@@ -120,7 +120,7 @@ def test_eighth_turns_resample():
 def test_orbits_agree_with_single_moves():
     x = torch.rand(3, 3, 10, 10, dtype=torch.float64)
     for group in (Affine2(), SE2(), Colour(), Product(Affine2(), Colour())):
-        act = ImageAction(group, fill=0.5, blur=0.05)
+        act = ImageAction(group, fill=0.5)
         eta = torch.randn(3, 4, group.dim, dtype=torch.float64) * 0.2
         orbit = act.orbit(group.exp(eta), x)
         shared = act.orbit(group.exp(eta[0]), x)
@@ -161,7 +161,6 @@ def test_under_compile_and_vmap():
         (lambda a, x: a("rotation", x), "use group.exp"),
         (lambda a, x: a.orbit(torch.eye(3), x), r"leading shape \(S,\)"),
         (lambda a, x: a.orbit(torch.eye(3).expand(3, 4, 3, 3), x), r"or \(2, S\)"),
-        (lambda a, x: ImageAction(a.group, blur=-1), "blur: expected"),
         (lambda a, x: ImageAction(a.group, fill=float("nan")), "fill: expected"),
         (lambda a, x: ImageAction(a.group, interpolation="nearest"), "interpolation: expected"),
         (lambda a, x: ImageAction(CyclicShift("x", 3))(torch.tensor(1), x), "divisible by 3"),

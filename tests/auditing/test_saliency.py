@@ -126,23 +126,6 @@ def test_attributions_add_up(model, x, y):
     torch.testing.assert_close(found, difference, rtol=2e-2, atol=2e-2)
 
 
-def test_absolute_after_and_before(model, x, y):
-    x, y = x[:5], y[:5]
-    signed = integrated_gradients(model, x, y, steps=6)
-    assert torch.equal(integrated_gradients(model, x, y, steps=6, absolute="after"), signed.abs())
-    # Before: by hand, one node after the other.
-    from symmetries.auditing.gradients import gauss_legendre
-
-    total = torch.zeros_like(x)
-    for node, weight in zip(*gauss_legendre(6), strict=True):
-        point = (node * x).requires_grad_()
-        chosen = model(point).gather(1, y[:, None]).sum()
-        total += weight * torch.autograd.grad(chosen, point)[0].abs()
-    found = integrated_gradients(model, x, y, steps=6, absolute="before")
-    torch.testing.assert_close(found, total * x.abs(), rtol=1e-4, atol=1e-6)
-    assert float((found - signed.abs()).min()) > -1e-5
-
-
 @pytest.mark.parametrize(
     ("name", "found"),
     [
@@ -180,7 +163,7 @@ def test_the_first_layer_is_restored_after_an_error(x):
 
 def test_saliency_map_keeps_the_top_and_smooths_it(x, y):
     model = mlp().eval()
-    raw = integrated_gradients(model, x, y, absolute="after")
+    raw = integrated_gradients(model, x, y).abs()
     sharp = saliency_map(model, x, y, sigma=0)
     largest = raw.amax((1, 2, 3), keepdim=True)
     assert torch.equal(sharp, raw * (raw >= 0.9 * largest))
@@ -227,7 +210,5 @@ def test_bad_options(x, y):
         integrated_gradients(model, x, y[:3])
     with pytest.raises(ValueError, match="steps"):
         integrated_gradients(model, x, y, steps=0)
-    with pytest.raises(ValueError, match="absolute"):
-        saliency_map(model, x, y, absolute="never")
     with pytest.raises(ValueError, match="threshold"):
         saliency_map(model, x, y, threshold=90)

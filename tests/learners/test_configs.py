@@ -82,3 +82,14 @@ def test_models_saved_without_parts_are_refused_with_the_remedy(tmp_path):
     expected = "config: expected the fields of SymmetryConfig, got settling; read it with the versi"
     with pytest.raises(ValueError, match=expected):
         SymmetryModel.load(tmp_path)
+
+
+def test_saved_models_of_actions_that_had_a_blur_of_zero_are_read(tmp_path):
+    SymmetryModel("rotation", (1, 8, 8), "quick").save(tmp_path / "new")
+    state, meta = load_state(tmp_path / "new")
+    for blur in (0.0, 0.1):
+        write_state(tmp_path, "model", state, meta | {"action": {**meta["action"], "blur": blur}})
+        if not blur:
+            assert SymmetryModel.load(tmp_path).act.interpolation == "bilinear"
+    with pytest.raises(ValueError, match="action: expected one without a blur, got a blur"):
+        SymmetryModel.load(tmp_path)

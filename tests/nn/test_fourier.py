@@ -64,7 +64,7 @@ def test_same_generator_same_weights():
     assert all(torch.equal(one.state_dict()[k], two.state_dict()[k]) for k in one.state_dict())
 
 
-@pytest.mark.parametrize("argument", ["features", "hidden", "depth"])
+@pytest.mark.parametrize("argument", ["features", "hidden"])
 def test_empty_networks_are_refused(argument):
     with pytest.raises(ValueError, match=argument):
         KernelFunction(2, 0, (1,), 1.0, **{argument: 0})

@@ -6,7 +6,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from symmetries.actions.images import ImageAction
 from symmetries.distributions.box import grid_points
 from symmetries.groups.affine import Affine2
 from symmetries.nn.invariant_linear import InvariantLinear
@@ -93,17 +92,6 @@ def test_filters_are_read_at_the_moved_point():
     turned = torch.rot90(images, 1, (2, 3))
     expected = turned.flatten(1) @ layer.weight[0].flatten(1).T
     torch.testing.assert_close(layer(images, quarter)[0], expected, rtol=1e-4, atol=1e-5)
-
-
-def test_input_gather_is_the_image_action():
-    layer = InvariantLinear((2, 8, 8), 3, bias=False, estimator="input-gather").double()
-    images, T = torch.rand(4, 2, 8, 8, dtype=torch.float64), transformations(5)
-    moved = ImageAction(GROUP).orbit(T, images).transpose(0, 1).flatten(2)
-    expected = moved @ layer.weight[0].flatten(1).T
-    torch.testing.assert_close(layer(images, T), expected)
-    canonical = InvariantLinear((2, 8, 8), 3, bias=False).double()
-    canonical.load_state_dict(layer.state_dict())
-    assert not torch.allclose(canonical(images, T), expected, rtol=1e-2)
 
 
 def test_translations_of_zoomed_in_filters_are_a_convolution():

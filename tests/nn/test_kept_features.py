@@ -16,11 +16,9 @@ LAYERS = {
         2, 3, 3, group=Cyclic(1), relax={"translation": 0.4}, **o
     ),
     "position in a disk": lambda **o: RelaxedGroupConv2d(
-        1, 1, 5, group=Cyclic(4), relax={"translation": 0.4}, support="disk", **o
+        1, 1, 5, group=Cyclic(3), relax={"translation": 0.4}, **o
     ),
     "lifting": lambda **o: LiftingConv2d(2, 3, 3, group=Cyclic(4), **o),
-    "deep": lambda **o: GroupConv2d(2, 3, 3, group=Cyclic(4), depth=3, **o),
-    "shallow": lambda **o: GroupConv2d(2, 3, 3, group=Cyclic(4), depth=1, **o),
 }
 
 

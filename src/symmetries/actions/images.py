@@ -19,7 +19,6 @@ from symmetries.groups.names import named_group
 from symmetries.groups.product import Product
 from symmetries.groups.se2 import SE2
 from symmetries.ops.affine_inverse import affine_inverse
-from symmetries.ops.gaussian_blur import gaussian_blur
 from symmetries.ops.warp import INTERPOLATIONS, PADDINGS, Interpolation, Padding, warp, warp_shared
 
 KNOWN = (Affine2, SE2, Colour, CyclicShift, Cyclic, Flip, Dihedral)
@@ -43,7 +42,6 @@ class ImageAction(Action):
         interpolation: "bilinear", "bicubic" (Keys) or "bspline" (interpolating cubic B-spline).
         padding: "constant", "border" or "reflect".
         fill: background value if padding is "constant".
-        blur: standard deviation, in half-image units, of a Gaussian blur before resampling.
 
     Example:
         >>> from symmetries.groups.affine import Affine2
@@ -63,19 +61,15 @@ class ImageAction(Action):
         interpolation: Interpolation = "bilinear",
         padding: Padding = "constant",
         fill: float = 0.0,
-        blur: float = 0.0,
     ) -> None:
         check_choice(interpolation, INTERPOLATIONS, "interpolation")
         check_choice(padding, PADDINGS, "padding")
-        if not isinstance(blur, int | float) or blur < 0:
-            raise invalid("blur", "a number >= 0 in half-image units", blur, "0 turns it off")
         check_number(fill, "fill")
         group = named_group(group)
         self.group: Group[Any] = group
         self.interpolation = interpolation
         self.padding = padding
         self.fill = fill
-        self.blur = blur
         self._factors: tuple[ImageAction, ...] = ()
         self._order: tuple[int, ...] = ()
         if isinstance(group, Product):
@@ -93,13 +87,11 @@ class ImageAction(Action):
 
     def __repr__(self) -> str:
         options = ", ".join(f"{name}={value!r}" for name, value in self._options().items())
-        return f"ImageAction({self.group!r}, {options}, blur={self.blur!r})"
+        return f"ImageAction({self.group!r}, {options})"
 
     def __call__(self, element: Any, data: Tensor) -> Tensor:  # noqa: ANN401 - elements differ by group
         """Return images (N, C, H, W) moved by one shared element, or by one element per image."""
         check_images(data)
-        if self.blur:
-            data = gaussian_blur(data, self.blur)
         if isinstance(self.group, Product):
             for factor, part in self.in_turn(element):
                 data = factor(part, data)
@@ -145,8 +137,6 @@ class ImageAction(Action):
             expected = f"leading shape (S,) or ({len(data)}, S)"
             remedy = "one version of each image: act(element, images)"
             raise invalid("element", expected, f"leading shape {tuple(lead)}", remedy)
-        if self.blur:
-            data = gaussian_blur(data, self.blur)
         if inverse and isinstance(self.group, Affine2 | SE2 | MatrixGroup):
             check_together(images=data, element=element)
             theta = element[..., :2, :]
@@ -173,8 +163,6 @@ class ImageAction(Action):
         """
         if not isinstance(self.group, Product):
             return self(self.group.inverse(element), data)
-        if self.blur:
-            data = gaussian_blur(data, self.blur)
         for factor, part in reversed(self.in_turn(element)):
             data = factor.undo(part, data)
         return data
@@ -215,5 +203,4 @@ class ImageAction(Action):
             own = part.shape[len(lead) :]
             return part.expand(n, s, *own).flatten(0, 1)
 
-        without_blur = ImageAction(self.group, **self._options())
-        return without_blur(flat(element), copies).reshape(n, s, *data.shape[1:])
+        return self(flat(element), copies).reshape(n, s, *data.shape[1:])

@@ -2,22 +2,16 @@
 
 import math
 from statistics import NormalDist
-from typing import Literal
 
 import torch
 from torch import Tensor
 
-from symmetries._validation.checks import check_choice, check_held, check_tensors, invalid
+from symmetries._validation.checks import check_held, check_tensors, invalid
 from symmetries.results import Estimate
-
-Reduction = Literal["mean", "sum"]
-REDUCTIONS = ("mean", "sum")
 
 
 def estimate(
     values: Tensor,
-    reduction: Reduction = "mean",
-    elements: int = 1,
     *,
     level: float = 0.95,
     least: float = -math.inf,
@@ -27,8 +21,6 @@ def estimate(
 
     Args:
         values: (N,), one number per example, the mean over its group elements.
-        reduction: "mean", or "sum" over examples and elements, as in the paper's equations.
-        elements: number of group elements per example; only a sum needs it.
         level: of the confidence interval.
         least: smallest value that a mean can have; the interval ends there.
         most: largest value that a mean can have.
@@ -38,7 +30,6 @@ def estimate(
         >>> found.mean, round(found.standard_error, 3)
         (2.5, 0.645)
     """
-    check_choice(reduction, REDUCTIONS, "reduction")
     check_tensors(values=values)
     if values.ndim == 0:
         raise invalid("values", "at least one axis", "none", "give one value for each example")
@@ -48,9 +39,7 @@ def estimate(
     if count < 1:
         raise invalid("examples", "at least one", count, "give some data")
     error = float(exact.std()) / math.sqrt(count) if count > 1 else math.nan
-    factor = count * elements if reduction == "sum" else 1
-    mean, error = float(exact.mean()) * factor, error * factor
-    return Estimate.normal(mean, error, level=level, least=least, most=most)
+    return Estimate.normal(float(exact.mean()), error, level=level, least=least, most=most)
 
 
 def wilson_interval(share: float, count: int, level: float = 0.95) -> tuple[float, float]:

@@ -5,21 +5,17 @@ Reference: Sundararajan, Taly, Yan 2017, "Axiomatic attribution for deep network
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from symmetries._validation.checks import check_choice, check_classes, check_whole
+from symmetries._validation.checks import check_classes, check_whole
 from symmetries._validation.diagnose import diagnose_labels
 from symmetries._validation.placement import call_model, check_together
 from symmetries.auditing.first_layer import FirstLayer, first_layer
 from symmetries.auditing.inputs import Inputs, inputs_of
 from symmetries.auditing.models import Model, check_callable, check_examples, check_logits
-
-Absolute = Literal["never", "after", "before"]
-ABSOLUTE = ("never", "after", "before")
 
 # Number of input values per pass: on a CPU, so that intermediate results stay in the cache (behind
 # a linear first layer, counted by points of the path and by that layer's outputs); on a GPU,
@@ -37,7 +33,6 @@ def integrated_gradients(
     *,
     steps: int = 50,
     baseline: float | Tensor = 0.0,
-    absolute: Absolute = "never",
 ) -> Tensor:
     r"""Integrate the gradient of f_t over the path from b to x, and multiply by (x - b).
 
@@ -53,11 +48,9 @@ def integrated_gradients(
         target: (N,) int64, the output t that is explained.
         steps: number of quadrature nodes.
         baseline: b, a number, or a tensor of the shape of x or of one example.
-        absolute: "never" keeps the sign; "after" takes the absolute value of the attribution;
-            "before" gives |x - b| times the integral of the absolute gradient.
 
     Returns:
-        Attributions of the shape of x; with "never" they sum to f_t(x) - f_t(b).
+        Attributions of the shape of x, which sum to f_t(x) - f_t(b).
 
     Example:
         >>> f = lambda x: x.square()
@@ -66,7 +59,10 @@ def integrated_gradients(
     """
     check_callable(model)
     x = inputs_of(x, model)
-    _check_options(x, target, steps, absolute)
+    check_whole(steps, "steps", most=10_000)
+    check_examples(x)
+    check_classes(target, len(x), "target")
+    check_together(x=x, target=target)
     x = x.detach()
     b = torch.as_tensor(baseline, dtype=x.dtype, device=x.device).detach().expand_as(x)
     nodes, weights = (
@@ -75,11 +71,10 @@ def integrated_gradients(
     with torch.enable_grad():
         split = first_layer(model, x)
         size = _examples_at_once(split, x, steps)
-        path = _Path(model, split, nodes, weights, absolute == "before")
+        path = _Path(model, split, nodes, weights)
         parts = zip(x.split(size), b.split(size), target.split(size), strict=True)
         mean = torch.cat([path.mean_gradient(*part) for part in parts])
-    attribution = (x - b) * mean
-    return attribution if absolute == "never" else attribution.abs()
+    return (x - b) * mean
 
 
 def _examples_at_once(split: FirstLayer | None, x: Tensor, steps: int) -> int:
@@ -100,24 +95,17 @@ class _Path:
     split: FirstLayer | None
     nodes: Tensor
     weights: Tensor
-    absolute: bool
 
     def mean_gradient(self, x: Tensor, b: Tensor, target: Tensor) -> Tensor:
-        """Return the weighted mean over the nodes of the (absolute) gradient of the input."""
+        """Return the weighted mean over the nodes of the gradient of the input."""
         if self.split is None:
-            gradient = self._along(x, b, x, target)
-            return self._average(gradient.abs() if self.absolute else gradient)
+            return self._average(self._along(x, b, x, target))
         leaf = x.detach().requires_grad_()
         end = self.split.linear(leaf)
         # A baseline that is shared by all examples needs only one row.
         start = self.split.linear(b[:1] if b.stride(0) == 0 else b).detach()
         gradient = self._along(end.detach(), start.expand_as(end), x, target)
-        if not self.absolute:
-            return torch.autograd.grad(end, leaf, self._average(gradient))[0]
-        total = torch.zeros_like(x)
-        for weight, part in zip(self.weights, gradient, strict=True):
-            total += weight * torch.autograd.grad(end, leaf, part, retain_graph=True)[0].abs()
-        return total
+        return torch.autograd.grad(end, leaf, self._average(gradient))[0]
 
     def _along(self, end: Tensor, start: Tensor, x: Tensor, target: Tensor) -> Tensor:
         """Return gradients (steps, N, ...) at all nodes between start and end."""
@@ -148,11 +136,3 @@ def gauss_legendre(steps: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """
     nodes, weights = np.polynomial.legendre.leggauss(steps)
     return tuple(((nodes + 1) / 2).tolist()), tuple((weights / 2).tolist())
-
-
-def _check_options(x: Tensor, target: Tensor, steps: int, absolute: str) -> None:
-    check_choice(absolute, ABSOLUTE, "absolute")
-    check_whole(steps, "steps", most=10_000)
-    check_examples(x)
-    check_classes(target, len(x), "target")
-    check_together(x=x, target=target)

@@ -14,7 +14,7 @@ from symmetries._validation.checks import check_finite, check_floats
 from symmetries._validation.placement import check_same
 from symmetries.actions.base import Action
 from symmetries.auditing.elements import Moves, check_moves, make_moves
-from symmetries.auditing.estimate import Reduction, estimate
+from symmetries.auditing.estimate import estimate
 from symmetries.auditing.inputs import Inputs, inputs_of
 from symmetries.auditing.models import (
     Model,
@@ -92,7 +92,6 @@ def logit_invariance(
     group: str | Group[Any] | Action,
     *,
     normalised: bool = False,
-    reduction: Reduction = "mean",
     identity: bool = False,
     samples: int = 16,
     half_width: float | Sequence[float] | None = None,
@@ -106,7 +105,6 @@ def logit_invariance(
         x: (N, ...); a tensor, an array, an ``ImageSet`` or a ``DataLoader``.
         group: a group, its name, or an action; see :func:`symmetries.auditing.elements.make_moves`.
         normalised: divide by |f(x)|^2 (and leave out the half), as in section 4.4.
-        reduction: "mean", the convention of the paper's table, or "sum", that of its equation.
         identity: whether the identity of a finite group counts.
         samples: number of elements drawn for each example if the group is continuous.
         half_width: half-width of the box that they are drawn from; the group's bounds by default.
@@ -122,7 +120,7 @@ def logit_invariance(
     """
     error = normalised_logit_error if normalised else logit_error
     how = {"identity": identity, "samples": samples, "half_width": half_width, "seed": seed}
-    return _mean(model, x, group, error, reduction, batch_size, how)
+    return _mean(model, x, group, error, batch_size, how)
 
 
 def distribution_invariance(
@@ -130,7 +128,6 @@ def distribution_invariance(
     x: Inputs,
     group: str | Group[Any] | Action,
     *,
-    reduction: Reduction = "mean",
     identity: bool = False,
     samples: int = 16,
     half_width: float | Sequence[float] | None = None,
@@ -142,7 +139,7 @@ def distribution_invariance(
     Equation 1 of the paper; arguments as in :func:`logit_invariance`.
     """
     how = {"identity": identity, "samples": samples, "half_width": half_width, "seed": seed}
-    return _mean(model, x, group, distribution_error, reduction, batch_size, how)
+    return _mean(model, x, group, distribution_error, batch_size, how)
 
 
 def _mean(
@@ -150,7 +147,6 @@ def _mean(
     x: Inputs,
     group: str | Group[Any] | Action,
     error: OutputError,
-    reduction: Reduction,
     batch_size: int,
     how: dict[str, Any],
 ) -> Estimate:
@@ -158,7 +154,7 @@ def _mean(
     with untouched(model):
         check_classifier(model, x)
     moves = make_moves(group, x, **how)
-    return estimate(mean_error(model, x, moves, error, batch_size), reduction, len(moves))
+    return estimate(mean_error(model, x, moves, error, batch_size))
 
 
 def mean_error(

@@ -5,17 +5,17 @@ weight-tying", sections 3.2 and 4.1.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from symmetries._validation.checks import check_choice, check_finite, check_floats, check_number
+from symmetries._validation.checks import check_finite, check_floats, check_number
 from symmetries._validation.placement import check_same
 from symmetries.actions.base import Action
 from symmetries.auditing.elements import Moves, check_moves, make_moves
-from symmetries.auditing.estimate import Reduction, estimate
+from symmetries.auditing.estimate import estimate
 from symmetries.auditing.gradients import integrated_gradients
 from symmetries.auditing.inputs import Inputs, inputs_of
 from symmetries.auditing.models import (
@@ -39,7 +39,6 @@ def saliency_map(
     *,
     steps: int = 50,
     baseline: float | Tensor = 0.0,
-    absolute: Literal["after", "before"] = "after",
     threshold: float = 0.9,
     sigma: float = 1.0,
 ) -> Tensor:
@@ -54,20 +53,16 @@ def saliency_map(
         target: (N,) int64, the class that is explained.
         steps: number of steps of the integration.
         baseline: baseline of the integration.
-        absolute: take the absolute value "after" or "before" the integration.
         threshold: fraction of the maximum.
         sigma: width of the filter in pixels; 0 omits it.
 
     Returns:
         Non-negative maps of the shape of x.
     """
-    check_choice(absolute, ("after", "before"), "absolute")
     check_number(threshold, "threshold", 0, 1)
     x = inputs_of(x, model)
-    found = integrated_gradients(
-        model, x, target, steps=steps, baseline=baseline, absolute=absolute
-    )
-    kept = keep_largest(found, threshold)
+    found = integrated_gradients(model, x, target, steps=steps, baseline=baseline)
+    kept = keep_largest(found.abs(), threshold)
     return smooth(kept, sigma) if x.ndim == 4 and sigma > 0 else kept
 
 
@@ -118,7 +113,6 @@ def saliency_similarity(
     y: Tensor | None = None,
     *,
     saliency: Saliency = saliency_map,
-    reduction: Reduction = "mean",
     identity: bool = False,
     samples: int = 16,
     half_width: float | Sequence[float] | None = None,
@@ -134,7 +128,6 @@ def saliency_similarity(
         y: (N,) the classes that the maps explain; those predicted for x by default.
         saliency: ``saliency(model, x, y)`` gives maps of the shape of x. The paper's by default;
             for other options of it use ``functools.partial(saliency_map, steps=20)``.
-        reduction: "mean" or "sum".
         identity: whether the identity of a finite group counts (its cosine is 1).
         samples: number of elements drawn for each example if the group is continuous.
         half_width: half-width of the box that they are drawn from; the group's bounds by default.
@@ -154,8 +147,7 @@ def saliency_similarity(
     moves = make_moves(
         group, x, identity=identity, samples=samples, half_width=half_width, seed=seed
     )
-    values = mean_similarity(model, x, y, moves, saliency, batch_size)
-    return estimate(values, reduction, len(moves))
+    return estimate(mean_similarity(model, x, y, moves, saliency, batch_size))
 
 
 def mean_similarity(

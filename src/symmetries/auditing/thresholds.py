@@ -39,9 +39,8 @@ class SalientPixels:
 
     def __call__(self, model: Model, x: Tensor, target: Tensor) -> Tensor:
         """Absolute integrated gradients of the shape of x."""
-        return integrated_gradients(
-            model, x, target, steps=self.steps, baseline=self.baseline, absolute="after"
-        )
+        found = integrated_gradients(model, x, target, steps=self.steps, baseline=self.baseline)
+        return found.abs()
 
     def paper(self, attribution: Tensor) -> Tensor:
         """The paper's maps: values above 0.9 of the largest, filtered."""

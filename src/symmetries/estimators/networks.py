@@ -117,12 +117,7 @@ class AveragedOutputs(nn.Module):
         self.shares: Tensor | None
         self.eta: Tensor
         act, (_, height, width) = model.act, model.shape
-        plain = (act.interpolation, act.padding, act.fill, act.blur) == (
-            "bilinear",
-            "constant",
-            0,
-            0,
-        )
+        plain = (act.interpolation, act.padding, act.fill) == ("bilinear", "constant", 0)
         grid = None
         if plain and act.group.planar:
             theta = affine_inverse(act.group.exp(eta))[..., :2, :]

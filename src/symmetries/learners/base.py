@@ -174,7 +174,7 @@ class LabelledLearner(LearnerModule):
 
 def image_meta(model: Any, learner: str) -> dict[str, Any]:  # noqa: ANN401 - a learner of images
     """Return what :func:`image_arguments` needs to build a learner of images again."""
-    names = ("interpolation", "padding", "fill", "blur")
+    names = ("interpolation", "padding", "fill")
     return {
         "learner": learner,
         "group": group_name(model.group),
@@ -188,8 +188,11 @@ def image_meta(model: Any, learner: str) -> dict[str, Any]:  # noqa: ANN401 - a 
 
 def image_arguments(meta: Mapping[str, Any], kind: type[Config]) -> dict[str, Any]:
     """Return the arguments of a saved learner of images."""
+    action = dict(meta["action"])
+    if action.pop("blur", 0):  # older files name one, usually 0
+        raise invalid("action", "one without a blur", "a blur", "blur the images, and train again")
     return {
-        "action": ImageAction(parse_group(meta["group"]), **meta["action"]),
+        "action": ImageAction(parse_group(meta["group"]), **action),
         "shape": tuple(meta["shape"]),
         "config": kind.from_dict(meta["config"]),
         "bounds": meta["bounds"],

@@ -19,7 +19,6 @@ from symmetries.nn.gconv_sampling import (
     absolute_coordinates,
     check_signature,
     coordinate_names,
-    frequencies,
     may_keep,
     pixel_positions,
     plain,
@@ -52,11 +51,10 @@ class ConvKernel(nn.Module):
         mode: "strict", "soft" or "partial".
         relaxed: for "soft", omega' of each relaxed coordinate at the start, in their order.
         learn: whether omega' (or the partial fraction) is a parameter; a buffer if not.
-        frequency: omega, one number or one for each coordinate by name.
-        support: "square", "disk" or "auto".
+        frequency: omega, one number for all coordinates.
         gain: root mean square of the output for inputs of mean square 1, at the start.
         bias: whether there is one number per field to be added.
-        network: features, units and depth of the kernel network.
+        network: features and units of the kernel network.
         generator: fixes the weights.
     """
 
@@ -70,8 +68,7 @@ class ConvKernel(nn.Module):
         relaxed: Mapping[str, float],
         *,
         learn: bool,
-        frequency: float | Mapping[str, float],
-        support: str,
+        frequency: float,
         gain: float,
         bias: bool,
         network: Mapping[str, int],
@@ -100,12 +97,11 @@ class ConvKernel(nn.Module):
         k = geometry.kernel_size
         flips = int(isinstance(group, Dihedral))
         self.register_buffer("signature", torch.tensor([group.n, flips]))
-        filter_names = coordinate_names(group, self.lifting)
-        self.register_buffer("frequency", frequencies(filter_names, frequency))
         relative = relative_coordinates(group, k, self.lifting)
+        self.register_buffer("frequency", torch.full((relative.shape[-1],), float(frequency)))
         self.register_buffer("relative", relative, persistent=False)
         self.register_buffer("absolute", absolute_coordinates(group), persistent=False)
-        self.register_buffer("mask", support_mask(group, k, support), persistent=False)
+        self.register_buffer("mask", support_mask(group, k), persistent=False)
         self.register_buffer("turn", None, persistent=False)
         taps = k**2 if self.mask is None else int(self.mask.sum())
         fan_in = geometry.fields_in * geometry.elements_in * taps
@@ -225,7 +221,7 @@ class ConvKernel(nn.Module):
 
     def _prepare(self, features: _Features, size: tuple[int, int]) -> Sampler:
         g, k, plain = self.geometry, self.kernel, partial(self._sample, size)
-        if self.mode == "partial" or len(k.weights) != 1:
+        if self.mode == "partial":
             return plain
         omega = self.relaxed_frequency if self.relaxed else None
         layers = (k.relative_weight, k.biases[0], k.weights[0], k.biases[1])
@@ -237,7 +233,7 @@ class ConvKernel(nn.Module):
         if omega is None or g.stride != 1 or self.group.order != 1:
             return plain
         positions = self._absolute(size)[0].flatten(0, 1)
-        network = PositionNetwork(features.gamma[0, 0], *layers, self.mask, positions, *relaxed)
+        network = PositionNetwork(features.gamma[0, 0], *layers, positions, *relaxed)
         return prepare_features(network, g.out_size(*size), self.bias, plain)
 
     def _absolute(self, size: tuple[int, int] | None) -> Tensor:

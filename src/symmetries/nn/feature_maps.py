@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from symmetries._validation.checks import check_choice, check_number, check_whole
-from symmetries.nn.invariant_linear import Estimator, InvariantLinear, Side
+from symmetries.nn.invariant_linear import InvariantLinear, Side
 from symmetries.ops.orbit_mean import Function, orbit_mean
 
 Kind = Literal["fourier", "relu"]
@@ -38,7 +38,6 @@ class InvariantFeatures(nn.Module):
         runs: number of models computed as one.
         seed: random seed of the weights.
         side: see :class:`InvariantLinear`.
-        estimator: see :class:`InvariantLinear`.
         blur: see :class:`InvariantLinear`.
 
     Example:
@@ -60,7 +59,6 @@ class InvariantFeatures(nn.Module):
         runs: int = 1,
         seed: int = 0,
         side: Side = "auto",
-        estimator: Estimator = "weights",
         blur: float = 0.0,
     ) -> None:
         super().__init__()
@@ -79,7 +77,6 @@ class InvariantFeatures(nn.Module):
             runs=runs,
             shared=fourier,
             side=side,
-            estimator=estimator,
             blur=blur,
             generator=generator,
         )

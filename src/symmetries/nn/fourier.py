@@ -40,7 +40,7 @@ def relu_correlation(rho: float) -> float:
 
 
 class KernelFunction(nn.Module):
-    r"""Kernel function k(a, b) = V relu(... relu(A [gamma_omega(a), gamma_omega'(b)])), a network.
+    r"""Kernel function k(a, b) = V relu(B relu(A [gamma_omega(a), gamma_omega'(b)])), a network.
 
     The last layer is linear in the features phi of the others, and the order of V and the
     convolution is left to the caller: :meth:`features` returns phi.
@@ -61,7 +61,6 @@ class KernelFunction(nn.Module):
         variance: initial variance of each value.
         features: D, half the number of Fourier features of each argument.
         hidden: number of units of a hidden layer.
-        depth: number of hidden layers.
         generator: random generator of W and the weights.
 
     Example:
@@ -81,11 +80,10 @@ class KernelFunction(nn.Module):
         *,
         features: int = 32,
         hidden: int = 32,
-        depth: int = 2,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        for name, value in (("features", features), ("hidden", hidden), ("depth", depth)):
+        for name, value in (("features", features), ("hidden", hidden)):
             check_whole(value, name)
         check_whole(relative, "relative")
         check_whole(absolute, "absolute", least=0)
@@ -107,10 +105,8 @@ class KernelFunction(nn.Module):
             self.register_buffer("absolute_directions", normal(features, absolute, variance=1.0))
             second = normal(hidden, 2 * features, variance=SHARE)
             self.absolute_weight = nn.Parameter(second)
-        self.biases = nn.ParameterList(torch.zeros(hidden) for _ in range(depth))
-        self.weights = nn.ParameterList(
-            normal(hidden, hidden, variance=1 / hidden) for _ in range(depth - 1)
-        )
+        self.biases = nn.ParameterList((torch.zeros(hidden), torch.zeros(hidden)))
+        self.weights = nn.ParameterList((normal(hidden, hidden, variance=1 / hidden),))
         self.output = nn.Parameter(normal(*outputs, hidden, variance=variance / hidden))
         if absolute:
             self.pair_units()
@@ -130,8 +126,8 @@ class KernelFunction(nn.Module):
         one, two = slice(half), slice(half, 2 * half)
         self.relative_weight[two] = -self.relative_weight[one]
         self.absolute_weight[two] = self.absolute_weight[one]
-        for weight in self.weights:
-            weight[two, two], weight[two, one] = weight[one, one], weight[one, two]
+        weight = self.weights[0]
+        weight[two, two], weight[two, one] = weight[one, one], weight[one, two]
         rho = 2 * SHARE - 1  # correlation of s + r and s - r
         for _ in self.biases:
             rho = relu_correlation(rho)
@@ -186,10 +182,7 @@ class KernelFunction(nn.Module):
         return gamma @ self.absolute_weight.T
 
     def finish(self, z: Tensor) -> Tensor:
-        """Apply the remaining hidden layers: phi from the sum of both projections."""
+        """Apply the second hidden layer: phi from the sum of both projections."""
         check_floats(z, "z", "...", self.relative_weight.shape[0])
         check_like(z, self.relative_weight, "z")
-        z = unit_relu(z)
-        for weight, bias in zip(self.weights, list(self.biases)[1:], strict=True):
-            z = unit_relu(z @ weight.T + bias)
-        return z
+        return unit_relu(unit_relu(z) @ self.weights[0].T + self.biases[1])

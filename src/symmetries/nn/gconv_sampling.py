@@ -150,13 +150,13 @@ def _rotate(points: Tensor, angle: Tensor) -> Tensor:
     return torch.stack((c * x - s * y, s * x + c * y), -1)
 
 
-def support_mask(group: PointGroup, kernel_size: int, support: str) -> Tensor | None:
+def support_mask(group: PointGroup, kernel_size: int) -> Tensor | None:
     """Return (k k,) ones inside the support of the filters, or None for the whole square.
 
-    "auto" is the square if H maps it to itself, and otherwise the disk, because samples in the
+    The support is the square if H maps it to itself, and otherwise the disk, because samples in the
     corners would be inside the support only for some rotations.
     """
-    if support == "square" or (support == "auto" and group.n in (1, 2, 4)):
+    if group.n in (1, 2, 4):
         return None
     radius = kernel_size / max(kernel_size - 1, 1)  # to the outer edge of the outer pixels
     x, y = _displacements(kernel_size).unbind(-1)
@@ -218,29 +218,13 @@ def relaxed_coordinates(
         relax = {"rotation" if "rotation" in names else "translation": START}
     if not isinstance(relax, Mapping):
         raise wrong_type("relax", "numbers by coordinate", relax, "try {'rotation': 0.1}")
-    given = _by_coordinate(names, relax, "relax")
+    given: dict[str, float] = {}
+    for name, value in relax.items():
+        check_choice(name, {*names, "translation"}, "relax")
+        given.update(dict.fromkeys(SHIFTS if name == "translation" else (name,), float(value)))
     if not given:
         raise invalid("relax", "a coordinate with mode 'soft'", "none", "use mode='strict'")
     return {name: given[name] for name in names if name in given}
-
-
-def frequencies(names: tuple[str, ...], frequency: float | Mapping[str, float]) -> Tensor:
-    """Return frequencies omega (coordinates,): the same for all, or by name with default 1."""
-    if not isinstance(frequency, Mapping):
-        return torch.full((len(names),), float(frequency))
-    given = _by_coordinate(names, frequency, "frequency")
-    return torch.tensor([given.get(name, 1.0) for name in names])
-
-
-def _by_coordinate(
-    names: tuple[str, ...], values: Mapping[str, float], argument: str
-) -> dict[str, float]:
-    """Return values by coordinate, where "translation" means both shifts."""
-    found: dict[str, float] = {}
-    for name, value in values.items():
-        check_choice(name, {*names, "translation"}, argument)
-        found.update(dict.fromkeys(SHIFTS if name == "translation" else (name,), float(value)))
-    return found
 
 
 def check_fields(x: Tensor, geometry: Geometry, group: PointGroup, lifting: bool) -> None:

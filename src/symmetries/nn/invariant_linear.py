@@ -17,15 +17,12 @@ from symmetries._validation.checks import (
     invalid,
 )
 from symmetries._validation.placement import check_like
-from symmetries.ops.affine_inverse import affine_inverse
 from symmetries.ops.gaussian_blur import gaussian_blur
 from symmetries.ops.resample_rows import resample_rows
 from symmetries.ops.warp import warp
 
 Side = Literal["auto", "weights", "inputs"]
-Estimator = Literal["weights", "input-gather"]
 SIDES = ("auto", "weights", "inputs")
-ESTIMATORS = ("weights", "input-gather")
 
 
 class InvariantLinear(nn.Module):
@@ -37,9 +34,6 @@ class InvariantLinear(nn.Module):
     filters; results and gradients are equal up to rounding. Averaging a function of the
     responses over T makes it invariant (van der Ouderaa and van der Wilk 2022, section 3.2).
 
-    "input-gather" is another estimator of the same integral, which reads the transformed *image* by
-    interpolation. Both agree if images are smooth and T preserves areas.
-
     Several models (runs) can be computed as one. Each has its own transformations, its own filters
     unless ``shared``, and its own images if they have an axis for runs.
 
@@ -50,7 +44,6 @@ class InvariantLinear(nn.Module):
         runs: number R of models.
         shared: whether all runs use the same filters.
         side: "auto", "weights" or "inputs".
-        estimator: "weights" (canonical) or "input-gather".
         blur: standard deviation, in half-image units, of a Gaussian blur of the filters.
         generator: random generator of the initial weights.
 
@@ -72,13 +65,11 @@ class InvariantLinear(nn.Module):
         runs: int = 1,
         shared: bool = False,
         side: Side = "auto",
-        estimator: Estimator = "weights",
         blur: float = 0.0,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         check_choice(side, SIDES, "side")
-        check_choice(estimator, ESTIMATORS, "estimator")
         check_chw(shape)
         check_whole(units, "units")
         check_whole(runs, "runs")
@@ -87,7 +78,6 @@ class InvariantLinear(nn.Module):
         self.units = units
         self.runs = runs
         self.side = side
-        self.estimator = estimator
         self.blur = blur
         banks = 1 if shared else runs
         bound = 1 / math.sqrt(math.prod(shape))  # torch's own initialisation of a linear layer
@@ -129,20 +119,19 @@ class InvariantLinear(nn.Module):
         """Return responses (R, S, B, units) without the bias, for matrices (R, S, 3, 3)."""
         self._check(images, matrices)
         pictures = images if images.ndim == 5 else images[None]
-        gathering = self.estimator == "input-gather"
-        theta = (affine_inverse(matrices) if gathering else matrices)[:, :, :2]
+        theta = matrices[:, :, :2]
         filters = self.filters().flatten(3)
         pixels = pictures.flatten(3)
-        if gathering or self._side(pictures.shape[1]) == "inputs":
-            return self._on_inputs(filters, pixels, theta, transpose=not gathering)
+        if self._side(pictures.shape[1]) == "inputs":
+            return self._on_inputs(filters, pixels, theta)
         return self._on_weights(filters, pixels, theta)
 
-    def _on_inputs(self, filters: Tensor, pixels: Tensor, theta: Tensor, transpose: bool) -> Tensor:
+    def _on_inputs(self, filters: Tensor, pixels: Tensor, theta: Tensor) -> Tensor:
         """Return responses of filters (R or 1, U, C, P) to transformed images (R or 1, B, C, P)."""
         runs, samples = theta.shape[:2]
         tables, batch = _tables(pixels, runs), pixels.shape[1]
         channels, height, width = self.shape
-        moved = resample_rows(tables, theta, height, width, channels, transpose=transpose)
+        moved = resample_rows(tables, theta, height, width, channels, transpose=True)
         moved = moved.reshape(runs, -1, samples * batch)
         out = _product(moved.transpose(1, 2), filters.flatten(2).transpose(1, 2))
         return out.unflatten(1, (samples, batch))
@@ -199,7 +188,7 @@ class InvariantLinear(nn.Module):
 
     def extra_repr(self) -> str:
         """Return the arguments shown by print(layer)."""
-        return f"{self.shape}, units={self.units}, runs={self.runs}, estimator={self.estimator!r}"
+        return f"{self.shape}, units={self.units}, runs={self.runs}"
 
 
 def _blur_matrices(height: int, width: int, blur: float) -> tuple[Tensor, Tensor]:

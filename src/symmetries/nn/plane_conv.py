@@ -93,12 +93,10 @@ class PlaneConv2d(ConvKernel):
             large omega' is not more relaxed, its filters only vary faster). The shifts are those
             of log v: in the frame of a rotated v both depend on both directions.
         learn: whether omega' (or the partial fraction) is a parameter; otherwise a buffer.
-        frequency: omega, one number or one for each coordinate by name.
-        support: "square", "disk", or "auto": the disk unless H maps the square to itself.
+        frequency: omega, one number for all coordinates.
         gain: initial root mean square of the output for inputs of mean square 1.
         features: number D of Fourier features of the kernel network.
         hidden: number of units of the kernel network.
-        depth: number of hidden layers of the kernel network.
         order: for relaxed translation, see :func:`~symmetries.ops.position_conv.position_conv2d`.
         generator: random generator of the weights.
     """
@@ -123,12 +121,10 @@ class PlaneConv2d(ConvKernel):
         mode: str | None = None,
         relax: Mapping[str, float] | None = None,
         learn: bool = True,
-        frequency: float | Mapping[str, float] = 1.0,
-        support: str = "auto",
+        frequency: float = 1.0,
         gain: float = 1.0,
         features: int = 32,
         hidden: int = 32,
-        depth: int = 2,
         order: str = "auto",
         generator: torch.Generator | None = None,
     ) -> None:
@@ -137,7 +133,6 @@ class PlaneConv2d(ConvKernel):
         check_as_conv2d(one_number(dilation), groups, padding_mode)
         mode = self.default_mode if mode is None else mode
         check_choice(mode, MODES, "mode")
-        check_choice(support, ("auto", "square", "disk"), "support")
         check_choice(order, ORDERS, "order")
         counts = {"in_channels": in_channels, "out_channels": out_channels, "stride": step}
         for name, value in {**counts, "kernel_size": k}.items():
@@ -152,10 +147,9 @@ class PlaneConv2d(ConvKernel):
             relaxed_coordinates(coordinate_names(group), mode, relax),
             learn=learn,
             frequency=frequency,
-            support=support,
             gain=gain,
             bias=bias,
-            network={"features": features, "hidden": hidden, "depth": depth},
+            network={"features": features, "hidden": hidden},
             generator=generator,
         )
         self.order = order

@@ -133,7 +133,6 @@ class PositionNetwork(NamedTuple):
         first_bias: b, (H,).
         second: B, (H, H).
         second_bias: c, (H,).
-        mask: (k k,), or None for ones.
         coordinates: (positions, A) of the pixels, those outside the image that taps reach included.
         directions: (F / 2, A), of their features.
         omega: (A,), the frequencies omega'.
@@ -145,7 +144,6 @@ class PositionNetwork(NamedTuple):
     first_bias: Tensor
     second: Tensor
     second_bias: Tensor
-    mask: Tensor | None
     coordinates: Tensor
     directions: Tensor
     omega: Tensor

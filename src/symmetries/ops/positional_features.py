@@ -41,7 +41,7 @@ def positional_features(network: PositionNetwork, size: tuple[int, int]) -> Samp
         >>> layers = (torch.randn(16, 32), torch.zeros(16), torch.randn(16, 16), torch.zeros(16))
         >>> pixels = torch.rand(6 * 5, 2)  # that 3 x 3 taps read for an output of 4 x 3
         >>> absolute = (pixels, torch.randn(16, 2), torch.ones(2), torch.randn(16, 32))
-        >>> network = PositionNetwork(torch.randn(9, 32), *layers, None, *absolute)
+        >>> network = PositionNetwork(torch.randn(9, 32), *layers, *absolute)
         >>> positional_features(network, (4, 3)).weight.shape
         torch.Size([12, 9, 1, 16])
     """
@@ -52,8 +52,6 @@ def positional_features(network: PositionNetwork, size: tuple[int, int]) -> Samp
     )
     z = seen + F.linear(n.gamma, n.first, n.first_bias)
     phi = unit_relu(F.linear(unit_relu(z), n.second, n.second_bias))
-    if n.mask is not None:
-        phi = phi * n.mask[:, None]
     return Sampled(phi[:, :, None], None)
 
 
@@ -73,7 +71,7 @@ def prepare_features(
     if not (small and can_take(NAME, network)):
         return plain
     sizes = (taps, units, network.gamma.shape[1], network.omega.numel())
-    case = (NAME, network.mask is not None, *sizes)
+    case = (NAME, *sizes)
     # Over many positions sums cancel, and torch's own rounding errors reach the tolerance.
     pixels = math.prod(side + math.isqrt(taps) - 1 for side in EXAMPLE)
     few = network.coordinates.new_empty(pixels, network.omega.numel())

@@ -36,7 +36,7 @@ POSITIONAL: dict[str, Callable[[], nn.Module]] = {
         2, 3, 3, padding=1, group=Cyclic(1), relax={"translation": 0.7}, **SMALL
     ),
     "line": lambda: RelaxedGroupConv2d(
-        3, 2, 5, group=Cyclic(1), relax={"shift_x": 0.3}, support="disk", bias=False
+        3, 2, 5, group=Cyclic(1), relax={"shift_x": 0.3}, bias=False
     ),
 }
 ALL = FILTERS | POSITIONAL

@@ -1,7 +1,7 @@
 """Features phi of filters that depend on the position, in two launches; gradients in three.
 
     z[p, t] = s[p + t] + r[t],   s = gamma' A'^T at each pixel,   r = gamma A^T + b at each tap
-    phi[p, t] = mask[t] unit(unit(z) B^T + c)
+    phi[p, t] = unit(unit(z) B^T + c)
 
 Pixels are those that some tap of some place p reads, a margin outside the image included. Gradients
 are computed from the inputs alone; programs write down their shares of them, and all are added in a
@@ -53,7 +53,7 @@ def _table(
 def _seen(
     table, rows, taps, pixels, width, across, H: tl.constexpr, K: tl.constexpr, ROWS: tl.constexpr
 ):
-    """This program's rows, whether they exist, their taps, and z (ROWS, H)."""
+    """This program's rows, whether they exist, and z (ROWS, H)."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     h = tl.arange(0, H)
     inside = row < rows
@@ -62,35 +62,31 @@ def _seen(
     there = inside[:, None]
     z = tl.load(table + pixel[:, None] * H + h[None, :], mask=there, other=0.0)
     z += tl.load(table + (pixels + tap)[:, None] * H + h[None, :], mask=there, other=0.0)
-    return row, inside, tap, z
+    return row, inside, z
 
 
 @triton.jit
 def _phi(
-    table, second, second_bias, mask, phi, rows, taps, pixels, width, across,
-    H: tl.constexpr, K: tl.constexpr, ROWS: tl.constexpr, MASKED: tl.constexpr,
+    table, second, second_bias, phi, rows, taps, pixels, width, across,
+    H: tl.constexpr, K: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    row, inside, tap, z = _seen(table, rows, taps, pixels, width, across, H, K, ROWS)
+    row, inside, z = _seen(table, rows, taps, pixels, width, across, H, K, ROWS)
     _, _, made = second_layer(z, second, second_bias, H)
-    if MASKED:
-        made *= tl.load(mask + tap)[:, None]
     h = tl.arange(0, H)
     tl.store(phi + row[:, None] * H + h[None, :], made, mask=inside[:, None])
 
 
 @triton.jit
 def _phi_back(
-    table, second, second_bias, mask, given, by_z, shares, rows, taps, pixels, width, across,
-    H: tl.constexpr, K: tl.constexpr, ROWS: tl.constexpr, MASKED: tl.constexpr,
+    table, second, second_bias, given, by_z, shares, rows, taps, pixels, width, across,
+    H: tl.constexpr, K: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """The gradient by z, and shares of those by B and c."""
-    row, inside, tap, z = _seen(table, rows, taps, pixels, width, across, H, K, ROWS)
+    row, inside, z = _seen(table, rows, taps, pixels, width, across, H, K, ROWS)
     unit, y, _ = second_layer(z, second, second_bias, H)
     h = tl.arange(0, H)
     where = row[:, None] * H + h[None, :]
     back = tl.load(given + where, mask=inside[:, None], other=0.0)
-    if MASKED:
-        back *= tl.load(mask + tap)[:, None]
     share = shares + tl.program_id(0) * (H * H + H)
     back = second_back(share, back, unit, y, z, second, H)
     tl.store(by_z + where, back, mask=inside[:, None])
@@ -187,7 +183,7 @@ class FusedFeatures(Watched):
         programs = triton.cdiv(rows, ROWS)
         table: dict[str, int | float] = {"H": hidden, "F": features, "A": relaxed, "E": PIXELS}
         table["SCALE"] = math.sqrt(2 / features)
-        seen = {"H": hidden, "K": k, "ROWS": ROWS, "MASKED": network.mask is not None}
+        seen = {"H": hidden, "K": k, "ROWS": ROWS}
         grid = (blocks + triton.cdiv(taps, PIXELS), 1)
         self._table = Launch(_table, grid, (pixels, taps), table)
         numbers: tuple[int, ...] = (rows, taps, pixels, width, across)
@@ -204,8 +200,8 @@ class FusedFeatures(Watched):
         numbers = (programs, chunks, blocks, *lengths, begin_r, begin_s)
         grid = (sum(triton.cdiv(length, COLUMNS) for length in lengths), 1)
         self._add = Launch(_sums, grid, numbers, {"ROWS": 32, "COLUMNS": COLUMNS})
-        self._layers = [network.second, network.second_bias, self.tensors[5]]
-        self._ahead = [*self.tensors[:3], *self.tensors[6:]]
+        self._layers = [network.second, network.second_bias]
+        self._ahead = [*self.tensors[:3], *self.tensors[5:]]
 
     def _tables(self) -> Tensor:
         """The s of each pixel, then r at each tap."""
@@ -232,6 +228,6 @@ class FusedFeatures(Watched):
         shares = torch.empty(self.shares, device=self.device)
         out = torch.empty(sum(self.counts), device=self.device)
         self._back(self._tables(), *self._layers, given, by_z, shares)
-        self._table_back(self.tensors[0], *self.tensors[6:], by_z, shares)
+        self._table_back(self.tensors[0], *self.tensors[5:], by_z, shares)
         self._add(shares, out)
         return self.shaped(out)
