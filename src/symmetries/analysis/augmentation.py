@@ -18,6 +18,7 @@ from symmetries.analysis.provenance import data_hash
 from symmetries.analysis.settings import Session
 from symmetries.data import ImageSet
 from symmetries.learners.orbit_posterior import OrbitPosterior
+from symmetries.learners.orbit_posterior.accepted_pictures import first_copies
 from symmetries.learners.orbit_posterior.versions import new_versions as versions_by_fits
 from symmetries.learners.symmetry_model import SymmetryModel
 from symmetries.results import GeneratorResult, SymmetryResult
@@ -133,6 +134,7 @@ def unseen_folds(
             result = SymmetryResult.load(model_folder(model).parent / "symmetries.json")
     if result is None or result.data.sha256 != data_hash(images):
         return None
+    learner.first = first_copies(images.images)
     return learner.folds(len(images))
 
 

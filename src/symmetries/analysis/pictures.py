@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from symmetries.data import ImageSet
-from symmetries.groups import Cyclic, Group
+from symmetries.groups import Cyclic, Dihedral, Flip, Group
 
 
 def spread_indices(count: int, most: int) -> list[int]:
@@ -47,15 +47,20 @@ def example_labels(images: ImageSet, indices: list[int]) -> list[str]:
 
 
 def element_labels(group: Group[Any]) -> list[str]:
-    """Names of the elements of a finite group: angles for rotations, else numbers.
+    """Names of the elements of a finite group: angles for rotations, flips, else numbers.
 
     Example:
-        >>> element_labels(Cyclic(4))
-        ['0°', '90°', '180°', '270°']
+        >>> element_labels(Cyclic(4)), element_labels(Dihedral(2))
+        (['0°', '90°', '180°', '270°'], ['0°', '180°', 'flip', 'flip, 180°'])
     """
+    if isinstance(group, Flip):
+        return ["as it is", "flip"]
+    if not isinstance(group, Cyclic | Dihedral):
+        return [str(i) for i in range(group.order)] if group.finite else []
+    angles = [f"{360 * i / group.n:g}°" for i in range(group.n)]
     if isinstance(group, Cyclic):
-        return [f"{360 * i / group.order:g}°" for i in range(group.order)]
-    return [str(i) for i in range(group.order)] if group.finite else []
+        return angles
+    return [*angles, "flip", *(f"flip, {angle}" for angle in angles[1:])]
 
 
 def for_display(images: Tensor, side: int = 48) -> Tensor:

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -64,7 +64,7 @@ class Loaded:
     call: Model
     layers: bool = False
     without_gradients: str | None = None
-    labels: tuple[int, ...] | Names | None = None
+    labels: tuple[int | str, ...] | None = None
     fill: float | None = None
     digest: str | None = None
     kind: str = "logits"
@@ -74,13 +74,15 @@ class Loaded:
 
 def label_numbers(loaded: Loaded, names: Names | None) -> tuple[int, ...] | None:
     """For each logit the class number in data whose classes have these names; -1 without one."""
-    labels = loaded.labels
-    if labels is None or isinstance(labels[0], int):
-        return cast("tuple[int, ...] | None", labels)
+    if loaded.labels is None:
+        return None
+    numbers = tuple(label for label in loaded.labels if isinstance(label, int))
+    if numbers:
+        return numbers
     if names is None:
-        expected = f"names of classes, as the model was fitted to {short(labels)}"
+        expected = f"names of classes, as the model was fitted to {short(loaded.labels)}"
         raise invalid("labels", expected, "numbers", "give the names that it was fitted to")
-    return tuple(names.index(str(label)) if label in names else -1 for label in labels)
+    return tuple(names.index(str(label)) if label in names else -1 for label in loaded.labels)
 
 
 def right_answers(loaded: Loaded, labels: Tensor, names: Names | None) -> Tensor:

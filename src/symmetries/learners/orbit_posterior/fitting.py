@@ -59,12 +59,20 @@ def resident(images: Tensor, device: torch.device) -> Tensor:
     return images.to(device) if cuda else images
 
 
-def fold_of(count: int, folds: int, seed: int) -> Tensor:
-    """The fold (N,) of each picture: parts of equal size, drawn at random."""
+def fold_of(count: int, folds: int, seed: int, first: Tensor | None = None) -> Tensor:
+    """The fold (N,) of each picture: parts of equal size, drawn at random.
+
+    Args:
+        count: N.
+        folds: how many.
+        seed: of the draw.
+        first: (N,) the first copy of each picture, whose fold it shares: a fit that has seen one
+            copy knows the pose of all. None where that is not known.
+    """
     order = torch.randperm(count, generator=torch.Generator().manual_seed(mix(seed, 11)))
     place = torch.empty(count, dtype=torch.int64)
     place[order] = torch.arange(count) % folds
-    return place
+    return place if first is None or len(first) != count else place[first]
 
 
 def fit_folds(model: "OrbitPosterior", images: Tensor, run: Run) -> History:
@@ -91,8 +99,9 @@ def fit_folds(model: "OrbitPosterior", images: Tensor, run: Run) -> History:
         for fold in range(1, model.fold_count):
             own = images[folds != fold]
             fits.append(Fit(model, model.fits[fold], fold, own, others, f"fold{fold}"))
-        rest = images[folds != 0]
-        fewer = rest[: round(model.smaller_share * len(rest))]
+        rest = (folds != 0).nonzero()[:, 0]
+        rest = rest[model.first[rest].argsort(stable=True)]  # copies side by side
+        fewer = images[rest[: round(model.smaller_share * len(rest))].to(images.device)]
         fits.append(Fit(model, model.smaller_fit, model.fold_count, fewer, others, "fewer"))
         if together:
             finish = [fit.finish for fit in fits]

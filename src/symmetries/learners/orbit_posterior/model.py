@@ -8,19 +8,17 @@ import torch
 from torch import Tensor, nn
 
 from symmetries._utils.sampling import some_of
-from symmetries._validation.checks import (
-    as_path,
-    check_chw,
-    check_image_shape,
-    check_whole,
-    invalid,
-)
+from symmetries._validation.checks import as_path, check_image_shape, check_whole, invalid
 from symmetries.actions.base import Action
 from symmetries.actions.resolve import as_image_action
 from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.groups.base import Group
 from symmetries.learners.base import LearnerModule, run_options
-from symmetries.learners.orbit_posterior.accepted_pictures import pictures_to_learn
+from symmetries.learners.orbit_posterior.accepted_pictures import (
+    check_picture_shape,
+    first_copies,
+    pictures_to_learn,
+)
 from symmetries.learners.orbit_posterior.building import blurs_of, build_networks, build_view
 from symmetries.learners.orbit_posterior.canonical import Poses, computed, find_poses
 from symmetries.learners.orbit_posterior.chart import Chart
@@ -39,7 +37,6 @@ from symmetries.training.checkpoint import rebuilding
 from symmetries.training.resume import stored_threads
 from symmetries.training.side_by_side import threads_of_a_fit, torch_threads
 
-SMALLEST = 8
 LOOKED_AT = 4096
 FEW_PICTURES = 1500  # below, every one counts
 MANY_FOLDS, FEW_FOLDS = 4, 2
@@ -85,10 +82,7 @@ class OrbitPosterior(LearnerModule):
     ) -> None:
         super().__init__()
         action = as_image_action(action)
-        check_chw(shape)
-        if min(shape[1:]) < SMALLEST:
-            remedy = "these are no pictures whose pose can be told: give larger ones"
-            raise invalid("shape", f"at least {SMALLEST} x {SMALLEST} pixels", shape, remedy)
+        check_picture_shape(shape)
         self.action = self.act = action
         self.shape, self.seed = tuple(shape), seed
         self.config = OrbitConfig.resolve(config)
@@ -102,6 +96,7 @@ class OrbitPosterior(LearnerModule):
         self.given_reach = dict(reach or {})
         self.poses: Poses | None = None
         self.kept_threads: int | None = None
+        self.first = torch.empty(0, dtype=torch.int64)  # copy of each picture
         self.rebuild(Chart(action.group, self.config.bins, reach))
 
     def rebuild(self, chart: Chart) -> None:
@@ -156,6 +151,7 @@ class OrbitPosterior(LearnerModule):
     def prepared(self, images: Tensor | ImageSet, folds: int | None = None) -> Tensor:
         """Pictures as networks see them; frame, levels and reach follow them, networks are new."""
         data = pictures_to_learn(images, self.shape)
+        self.first = first_copies(data)
         self.ground = (0.0,) * self.shape[0]
         small = self.seen(data)
         if self.chart.colours is None:
@@ -287,7 +283,7 @@ class OrbitPosterior(LearnerModule):
 
     def folds(self, count: int) -> Tensor:
         """The fold (N,) of each of that many pictures: its fit has not seen them."""
-        return fold_of(count, self.fold_count, self.seed)
+        return fold_of(count, self.fold_count, self.seed, self.first)
 
     def save(self, folder: Path | str) -> Path:
         """Write the model: weights and what is needed to build it again."""
@@ -316,6 +312,7 @@ class OrbitPosterior(LearnerModule):
         if not self.fitted:
             raise invalid("model", "one that was fitted", "a new one", "call fit(images) first")
         data = images_to_learn(images, self.shape)
+        self.first = first_copies(data)
         return resident(self.seen(data), self.device)
 
     @property

@@ -68,6 +68,7 @@ def check_on_data(
     widths = [line.width for line in lines]
     planted = plant_and_recover(model, images, unseen, means, widths, seed)
     power, separate = {}, set()
+    count = len(model.first.unique())
     for j, (density, line) in enumerate(zip(found.reading, lines, strict=True)):
         c = density.coordinate
         share = line.width / uniform_width(c)
@@ -76,11 +77,11 @@ def check_on_data(
         told = told_pictures(density, line, usable)
         order = pose_order(told) if in_parts(told) else None
         if order is not None:
-            enough = repeats and len(images) >= FEWEST_OF_EACH
+            enough = repeats and count >= FEWEST_OF_EACH
             settings = (model, images, unseen, j, line.width, order, seed)
             if enough and one_pose_is_seen(*settings):
                 separate.add(c.name)
-        elif (wide or full) and _enough(model, len(images), repeats, full):
+        elif (wide or full) and _enough(model, count, repeats, full):
             power[c.name] = power_width(model, images, unseen, j, line.width, seed)
     return Checked(planted, power, separate)
 

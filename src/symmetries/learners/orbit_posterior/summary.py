@@ -152,7 +152,8 @@ def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> tuple[Orbit
     found = crossed(model, images, seed)
     usable, warnings = usable_pictures(model, images, found)
     symmetric = bool(warnings)
-    repeats = contents_repeat(images[found.rows], model.chart, model.frame)
+    once = (model.first[found.rows] == found.rows).to(images.device)  # copies are no repetition
+    repeats = contents_repeat(images[found.rows][once], model.chart, model.frame)
     lines = headlines(model, found, usable, repeats, seed)
     found = calibrated(found, lines, usable)
     gaps = calibration_gaps(model, images, seed)
