@@ -30,8 +30,8 @@ FONTS = ("DejaVuSans", "DejaVuSerif", "DejaVuSansMono", "DejaVuSans-Bold")
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 NORMAL = "0.5,0.5,0.5/0.5,0.5,0.5"
 POSES = OrbitConfig.preset("quick").replace(
-    network=Network(kind="cnn", channels=16, features=64, dropout=0.1, largest=128),
-    training=Training(steps=2400, batch_size=64, rounds=1, lr=5e-4),
+    network=Network(kind="cnn", channels=16, features=64, dropout=0.1, largest=96),
+    training=Training(steps=600, batch_size=64, rounds=1, lr=5e-4),
     views=Views(before=0.3, least=0.25, most=0.6, jitter=0.0, readings=2),
 )
 
@@ -90,7 +90,7 @@ def main() -> None:
         for name in ("ch_PP-OCRv4_rec_infer.onnx", "ch_ppocr_mobile_v2.0_cls_infer.onnx")
     )
     characters = alphabet(recogniser)
-    reference, held = lines(6000, 0)[0], lines(80, 1)[0]
+    reference, held = lines(2500, 0)[0], lines(80, 1)[0]
     with torch.enable_grad():
         result = symmetries.wrap(
             recogniser,
