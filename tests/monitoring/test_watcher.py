@@ -9,7 +9,7 @@ from PIL import Image
 
 import symmetries
 from symmetries.analysis.watching import batches, read_reference
-from symmetries.monitoring import Watcher
+from symmetries.monitoring import Watcher, naming, readers
 from symmetries.monitoring.moves import amount, moves_of
 
 
@@ -94,6 +94,26 @@ def test_another_change_is_not_called_a_motion(digits, case):
     found = watcher.update(DECOYS[case](x[300:800]))
     assert found.alarm
     assert found.change.name == "none of these"
+
+
+@pytest.mark.parametrize("change", [lambda x: turned(x, 4), lambda x: 0.93 * x])
+def test_a_small_change_is_seen_after_a_few_pictures(digits, change):
+    """Scores see what a change does to sharpness, too: readings alone took 28 to 45 pictures."""
+    folder, x = digits
+    watcher = Watcher.load(folder)
+    assert not watcher.update(x[:300]).alarm
+    later = change(x[300:325])
+    assert any(watcher.update(picture[None]).alarm for picture in later)
+
+
+def test_all_pictures_held_out_tell_what_is_usual(corners, monkeypatch):
+    """The error of their mean is one of every angle: it was that of 400 pictures at most."""
+    monkeypatch.setattr(readers, "STEPS", 1)
+    monkeypatch.setattr(naming, "GRID", 3)
+    pictures = torch.cat(corners)
+    responses = Watcher.fit(pictures, seed=2).responses
+    assert responses.held_out == len(pictures) // 2 == 700
+    assert float(responses.curves[:, :4, 1].abs().max()) < 1e-4  # no change, no response
 
 
 @pytest.mark.parametrize("classes", [(0, 6), (1, 7), (4, 9), (3, 5, 8), (0,), (1,)])
