@@ -10,7 +10,7 @@ from PIL import Image
 import symmetries
 from symmetries.analysis.watching import batches, read_reference
 from symmetries.monitoring import Watcher, naming, readers
-from symmetries.monitoring.moves import amount, moves_of
+from symmetries.monitoring.moves import WAYS, amount, moves_of
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +114,25 @@ def test_all_pictures_held_out_tell_what_is_usual(corners, monkeypatch):
     responses = Watcher.fit(pictures, seed=2).responses
     assert responses.held_out == len(pictures) // 2 == 700
     assert float(responses.curves[:, :4, 1].abs().max()) < 1e-4  # no change, no response
+
+
+def test_a_change_is_measured_by_readings_above_all():
+    """Coarse pictures that differ by 8 % of their spread, as other pictures do, moved it by 2.8."""
+    moves = moves_of(1)
+    count, others = len(moves), readers.COARSE**2 + 3
+    grid = torch.linspace(-1, 1, naming.GRID)
+    curves = torch.zeros(len(WAYS), count, naming.GRID, count + others)
+    for k in range(count):
+        curves[:, k, :, k] = grid
+    curves[:, 0, :, count:-3] = 0.5 * grid[:, None]
+    covariance = torch.tensor([0.04] * count + [1.0] * others).diag()
+    centre = torch.zeros(count + others)
+    responses = naming.Responses(moves, 28, centre, covariance, curves, 400)
+    seen = curves[0, 0, 28].clone()  # 12 degrees
+    seen[count:-3] += 0.08
+    change = responses.name(seen.expand(500, -1))
+    assert change.name == "rotation"
+    assert change.parameters["rotation"][0] == pytest.approx(12.0, abs=1.2)
 
 
 @pytest.mark.parametrize("classes", [(0, 6), (1, 7), (4, 9), (3, 5, 8), (0,), (1,)])
