@@ -1,5 +1,6 @@
 """``symmetries.prescribe``: planted truths, what labels forbid, and code of four libraries."""
 
+import dataclasses
 import itertools
 import math
 
@@ -22,7 +23,7 @@ from symmetries.analysis.augmentation_laws import (
 )
 from symmetries.analysis.label_conflicts import find_conflicts, limits_of
 from symmetries.analysis.light_moves import KINDS, relit
-from symmetries.analysis.prescribe_results import model_curves
+from symmetries.analysis.prescribe_results import cautions, model_curves
 from symmetries.analysis.prescribe_trials import Task, is_confirmed, points, try_policies
 from symmetries.analysis.quick_networks import SIZES, Size, Trial, train, unmoved_networks
 from symmetries.analysis.stored_models import Loaded
@@ -30,6 +31,7 @@ from symmetries.data import ImageSet
 from symmetries.results import (
     Conflict,
     DataSummary,
+    Estimate,
     Histogram,
     PrescribeResult,
     SymmetryResult,
@@ -77,6 +79,36 @@ def test_arrows_meet_at_a_quarter_turn():
     assert mirrored == {("0", "180")}
     assert limits_of(found, "0")["flip_x"] == 0.0
     assert limits_of(found, "90")["flip_x"] == 0.5
+
+
+def test_turned_pictures_are_turned_less_far_by_as_much_as_they_are_turned():
+    """Two directions, half a turn apart, turned by up to 35 degrees: 72 more would mix them up."""
+    data = arrows(240, 35, 2, directions=(0, 180))
+    seen = unmoved_networks(data.images, data.labels, data.classes, TINY, 0)
+    without = limits_of(find_conflicts(*seen, data.class_names, 0.0), "0")["rotation"]
+    found = find_conflicts(*seen, data.class_names, 0.0, {"rotation": 35.0})
+    limit = limits_of(found, "0")["rotation"]
+    assert 35 + without > 90  # what is known of the pictures alone
+    assert 20 <= limit < 90 - 35
+
+
+def test_turns_that_nearly_meet_bring_a_warning_unless_poses_are_known():
+    facts = {"name": "rotation", "first": "6", "second": "9", "share": 1.0}
+    conflict = Conflict.model_validate({**facts, "amount": 165.0, "limit": 66.0})
+    x, labels = torch.rand(40, 1, 8, 8), torch.arange(40) % 2
+    data = ImageSet(x, labels, class_names=("6", "9"), name="d")
+    limits = [limits_of((conflict,), name) for name in ("6", "9")]
+    task = Task(data, x, labels, ("6", "9"), 0.0, (conflict,), limits, TINY, 0, lambda text: None)
+    gain = Estimate.normal(5.0, 0.1)
+
+    def warnings_of(task, far):
+        return [t for t in cautions(task, {"rotation": far}, gain, 0.9) if "discover" in t]
+
+    (text,) = warnings_of(task, 180.0)
+    assert "6 and 9" in text
+    assert "leave 16 degrees between" in text
+    assert warnings_of(task, 30.0) == []
+    assert warnings_of(dataclasses.replace(task, poses_known=True), 180.0) == []
 
 
 def test_classes_that_never_meet_have_no_limit():
@@ -461,6 +493,6 @@ def test_classes_that_light_makes_alike_keep_their_other_limits():
         "limit": 0.1,
     }
     turn = {**light, "name": "rotation", "amount": 50.0, "limit": 20.0}
-    assert label_conflicts._conflict("light", "a", "b", 0.4, 1.0).limit == 0.0
+    assert label_conflicts._conflict("light", "a", "b", 0.4, 1.0, 0.0).limit == 0.0
     limits = limits_of(tuple(map(Conflict.model_validate, (light, turn))), "a")
     assert (limits["mix"], limits["rotation"]) == (0.0, 20.0)

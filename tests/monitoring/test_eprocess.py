@@ -60,7 +60,7 @@ def test_bets_are_fair():
 
 
 def test_small_shifts_are_seen_soon():
-    """By half a standard deviation after 100 items: bets on powers of p saw 4 of 9 streams."""
+    """By half a standard deviation, after 100 items; bets on powers of p saw 4 of 9."""
     rng = np.random.default_rng(5)
     found = [run(rng, 0.5, 100, 500, 500, alpha=0.01)[1] for _ in range(9)]
     assert 100 < np.median([501 if number is None else number for number in found]) < 240

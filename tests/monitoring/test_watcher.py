@@ -12,8 +12,8 @@ import symmetries
 from symmetries.analysis.inputs import share_of_copies
 from symmetries.analysis.watching import batches, read_reference
 from symmetries.data import ImageSet
-from symmetries.monitoring import Watcher
-from symmetries.monitoring.moves import amount, moves_of
+from symmetries.monitoring import Watcher, naming, readers
+from symmetries.monitoring.moves import WAYS, amount, moves_of
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +97,45 @@ def test_another_change_is_not_called_a_motion(digits, case):
     found = watcher.update(DECOYS[case](x[300:800]))
     assert found.alarm
     assert found.change.name == "none of these"
+
+
+@pytest.mark.parametrize("change", [lambda x: turned(x, 4), lambda x: 0.93 * x])
+def test_a_small_change_is_seen_after_a_few_pictures(digits, change):
+    """Scores see what a change does to sharpness, too: readings alone took 28 to 45 pictures."""
+    folder, x = digits
+    watcher = Watcher.load(folder)
+    assert not watcher.update(x[:300]).alarm
+    later = change(x[300:325])
+    assert any(watcher.update(picture[None]).alarm for picture in later)
+
+
+def test_all_pictures_held_out_tell_what_is_usual(corners, monkeypatch):
+    """The error of their mean is one of every angle: it was that of 400 pictures at most."""
+    monkeypatch.setattr(readers, "STEPS", 1)
+    monkeypatch.setattr(naming, "GRID", 3)
+    pictures = torch.cat(corners)
+    responses = Watcher.fit(pictures, seed=2).responses
+    assert responses.held_out == len(pictures) // 2 == 700
+    assert float(responses.curves[:, :4, 1].abs().max()) < 1e-4  # no change, no response
+
+
+def test_a_change_is_measured_by_readings_above_all():
+    """Coarse pictures that differ by 8 % of their spread, as other pictures do, moved it by 2.8."""
+    moves = moves_of(1)
+    count, others = len(moves), readers.COARSE**2 + 3
+    grid = torch.linspace(-1, 1, naming.GRID)
+    curves = torch.zeros(len(WAYS), count, naming.GRID, count + others)
+    for k in range(count):
+        curves[:, k, :, k] = grid
+    curves[:, 0, :, count:-3] = 0.5 * grid[:, None]
+    covariance = torch.tensor([0.04] * count + [1.0] * others).diag()
+    centre = torch.zeros(count + others)
+    responses = naming.Responses(moves, 28, centre, covariance, curves, 400)
+    seen = curves[0, 0, 28].clone()  # 12 degrees
+    seen[count:-3] += 0.08
+    change = responses.name(seen.expand(500, -1))
+    assert change.name == "rotation"
+    assert change.parameters["rotation"][0] == pytest.approx(12.0, abs=1.2)
 
 
 @pytest.mark.parametrize("classes", [(0, 6), (1, 7), (4, 9), (3, 5, 8), (0,), (1,)])

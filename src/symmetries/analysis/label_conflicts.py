@@ -4,10 +4,13 @@ Small networks that were trained without any augmentation look at moved held-out
 looks like class b for pictures x of class a, then T^-1 x looks like class a for pictures of class
 b. So two classes meet at a move if both happen: networks that are asked about pictures unlike all
 others answer something too, but seldom in both directions. Where classes a and b meet at an angle
-m, and both are turned by less than m / 2, none of their pictures meet; a margin is kept to that.
+m, and both are turned by less than m / 2, none of their pictures meet; a margin is kept to that. If
+the pictures themselves are turned by up to s, it is m / 2 - s.
 """
 
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import torch
 from torch import Tensor
@@ -30,6 +33,7 @@ FURTHEST = {
     "erase": 0.25,
     "mix": 1.0,
 }
+NONE: Mapping[str, float] = MappingProxyType({})
 MUTUAL = 0.3  # share of both classes that looks like the other
 MARGIN = 0.8  # of half the amount at which classes meet: how far moves may go
 NEARLY = 0.9  # of the largest share: classes meet in the middle of the moves that reach it
@@ -41,6 +45,7 @@ def find_conflicts(
     labels: list[Tensor],
     names: tuple[str, ...],
     fill: float | None,
+    occurring: Mapping[str, float] = NONE,
 ) -> tuple[Conflict, ...]:
     """Where classes meet, for each kind of move.
 
@@ -50,6 +55,7 @@ def find_conflicts(
         labels: (N,) of these.
         names: of the classes.
         fill: value around moved pictures; None reflects them.
+        occurring: how far motions occur in the pictures, to either side.
     """
     still = _shares(networks, images, labels, len(names), None, fill)
     found = []
@@ -69,14 +75,18 @@ def find_conflicts(
                 if float(column.max()) < MUTUAL:
                     continue
                 share = float(column.max())
-                found.append(_conflict(name, names[a], names[b], _meeting(column, sizes), share))
+                meeting, own = _meeting(column, sizes), occurring.get(name, float(name == "zoom"))
+                found.append(_conflict(name, names[a], names[b], meeting, share, own))
     return tuple(found)
 
 
-def _conflict(name: str, first: str, second: str, size: float, share: float) -> Conflict:
-    half = MARGIN * size / 2
+def _conflict(
+    name: str, first: str, second: str, size: float, share: float, own: float
+) -> Conflict:
+    """Two classes that meet at a size, whose pictures are moved by up to ``own`` already."""
+    half = MARGIN * max(0.0, size / 2 - own)
     if name == "zoom":
-        half = math.exp(MARGIN * math.log(size) / 2)
+        half = math.exp(MARGIN * max(0.0, math.log(size) / 2 - math.log(own)))
     limit = 0.0 if name in ("flip_x", "light") else half
     facts = {"name": name, "first": first, "second": second, "amount": size}
     return Conflict.model_validate({**facts, "share": share, "limit": limit})

@@ -88,7 +88,24 @@ def cautions(task: Task, chosen: dict[str, float], gain: Estimate, accuracy: flo
         found.append(text)
     elif gain.low <= 0:
         found.append("the predicted gain could be zero: its interval holds 0")
-    return found
+    return found + ([] if task.poses_known else _near_meetings(task, chosen))
+
+
+def _near_meetings(task: Task, chosen: dict[str, float]) -> list[str]:
+    """A warning where classes would meet if pictures are turned already by less than prescribed."""
+    laws = dict(zip(task.names, task.laws(**chosen), strict=True))
+    turns = [one for one in task.conflicts if one.name == "rotation"]
+    room = [
+        (one.amount / 2 - max(laws[one.first].rotation, laws[one.second].rotation), one)
+        for one in turns
+    ]
+    near = [(left, one) for left, one in room if left < one.amount / 4]
+    if not near:
+        return []
+    left, one = min(near, key=lambda pair: pair[0])
+    text = f"{one.first} and {one.second} look alike after a turn of {one.amount:.0f} degrees, and "
+    text += f"are prescribed turns that leave {left:.0f} degrees between: if your pictures are "
+    return [text + "turned by more already, give the result of discover (--discovered)"]
 
 
 def edges(task: Task, chosen: dict[str, float]) -> EdgePictures:

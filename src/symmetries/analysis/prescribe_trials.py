@@ -33,6 +33,7 @@ class Task:
         size: of the trainings.
         seed: of everything.
         advance: called after each training of all folds.
+        poses_known: whether limits take into account how far pictures are moved as they are.
     """
 
     images: ImageSet
@@ -45,6 +46,7 @@ class Task:
     size: Size
     seed: int
     advance: Callable[[str], None]
+    poses_known: bool = False
 
     def laws(self, **amounts: float) -> list[Law]:
         """The law of each class: these amounts, limited to what preserves its labels."""

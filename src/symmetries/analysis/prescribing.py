@@ -72,7 +72,7 @@ def prescribe(
         data: labelled images: a name, a file, a folder, or data in memory.
         model: whose accuracy along the prescribed moves is reported, see :func:`symmetries.audit`.
         discovered: a result of :func:`symmetries.discover` on the data, or its symmetries.json: how
-            far moves occur is tried, too.
+            far moves occur is tried, too, and counts where labels limit them.
         preset: "quick" (convolutional networks) or "default" (residual ones), 800 steps each; None
             is "quick" on a CPU.
         fill: value around moved pictures, from 0 to 1; None looks for it at the borders, and where
@@ -115,13 +115,14 @@ def prescription(
     else:
         value = resolve_background(images, None, run.say)
         around = value if find_frame(images.images, value).plain else None
-    bases = (*BASES, *occurring(discovered))
+    found = occurring(discovered)
     probe = images.images[:PROBE].to(run.place)
     loaded = None if model is None else load_model(model, probe, labels, trust)
     with progress_bar("prescribe", total=5, quiet=not run.progress) as advance:
         pixels, size = prepared(images.images).to(run.place), SIZES[run.preset]
         seen = unmoved_networks(pixels, labels, len(names), size, mix(run.seed, 9))
-        conflicts = find_conflicts(*seen, names, around)
+        own = found[0] if found else {}
+        conflicts = find_conflicts(*seen, names, around, own)
         advance("what labels forbid")
         task = Task(
             images=images,
@@ -134,8 +135,9 @@ def prescription(
             size=size,
             seed=run.seed,
             advance=advance,
+            poses_known=discovered is not None,
         )
-        tried, best = try_policies(task, bases, ADDED)
+        tried, best = try_policies(task, (*BASES, *found), ADDED)
         networks = size.folds * (len(tried) + 2 + REPEATS * (2 if best else 1))
         scores = confirm(task, best)
         if best and not is_confirmed(scores):

@@ -38,7 +38,7 @@ def prescribe(
         model: A classifier, in any form that symmetries audit takes, whose accuracy along the
             moves is reported.
         discovered: The symmetries.json of symmetries discover. Motions as wide as those that occur
-            in the data are then tried, too.
+            in the data are then tried, too, and limits of turns count from them.
         preset: quick (convolutional networks) or default (residual ones), 800 steps each. If it
             is not given, default on a GPU and quick on a CPU.
     """

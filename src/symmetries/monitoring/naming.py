@@ -12,7 +12,9 @@ from symmetries.monitoring.readers import COARSE, ChangeReader
 LOOKED_AT = 400  # pictures that are changed: responses are differences, which few pictures tell
 GRID = 41  # amounts at which the response to a change is measured
 EXPLAINED = 0.9  # share of the squared deviation that a named change explains, at least
-ODD = 0.05  # error of the mean of another feature, as a share of its standard deviation
+# Error of the mean of another feature, as a share of its standard deviation: small to name a change
+# and larger to measure it, which readings do best.
+NAMING, MEASURING = 0.05, 0.2
 FINER = {1: 16, 2: 4}  # times as many amounts are compared, by number of parameters
 QUANTILE = 3.84  # of chi-squared with one degree of freedom, at 95 %
 
@@ -84,7 +86,7 @@ class Responses:
         curves = torch.stack(rows).view(len(WAYS), len(moves), GRID, -1) - own
         return cls(moves, max(x.shape[-2:]), centre, torch.cov(features.T), curves, len(x))
 
-    def whitening(self, count: int) -> Tensor:
+    def whitening(self, count: int, odd: float = NAMING) -> Tensor:
         """The matrix (F, F) that makes the error of a mean of ``count`` pictures' features white.
 
         It is that of a difference of two means, and a systematic one. Parts of pictures that are
@@ -98,7 +100,7 @@ class Responses:
         least[moves : moves + COARSE**2] = coarse.mean() / 16
         more = (least - variance).clamp(min=0)
         error = (self.covariance + more.diag()) * (1 / count + 1 / self.held_out)
-        systematic = ODD * (variance + more).sqrt() + 1e-6
+        systematic = odd * (variance + more).sqrt() + 1e-6
         systematic[:moves] = torch.tensor([systematic_error(m, self.side) for m in self.moves])
         return torch.linalg.inv(torch.linalg.cholesky(error + systematic.square().diag()))
 
@@ -111,17 +113,14 @@ class Responses:
         response that is the same for a change and its inverse may be there, in part or not at all.
         Shifts along both axes are one change, whose responses add.
         """
-        white = self.whitening(len(features))
-        seen = (white @ (features.mean(0) - self.centre)).double()
-        curves = (self.curves @ white.T).double()  # (W, K, G, F)
+        seen, curves = self._whitened(features, NAMING)
         nothing = float(seen.square().sum())
-        best: tuple[float, list[int], list[list[Tensor]]] = (math.inf, [], [])
+        best: tuple[float, list[int], list[float]] = (math.inf, [], [])
         for kind in dict.fromkeys(move.kind for move in self.moves):
             own = [k for k, move in enumerate(self.moves) if move.kind == kind]
-            every = [self._profiles(own, curve, seen) for curve in curves]
-            least = min(float(profiles[0].min()) for profiles in every)
-            if least < best[0]:
-                best = (least, own, every)
+            every = [float(self._profiles(own, curve, seen)[0].min()) for curve in curves]
+            if min(every) < best[0]:
+                best = (min(every), own, every)
         chance = len(seen)  # expected of the distance from the truth
 
         def explained_by(distance: float) -> float:
@@ -131,7 +130,9 @@ class Responses:
         if explained < EXPLAINED:
             return Change("none of these", {}, explained)
         # Each way that explains the change may be the right one: an interval holds those of all.
-        ways = [p for p in best[2] if explained_by(float(p[0].min())) >= EXPLAINED]
+        likely = [i for i, least in enumerate(best[2]) if explained_by(least) >= EXPLAINED]
+        seen, curves = self._whitened(features, MEASURING)
+        ways = [self._profiles(best[1], curves[i], seen) for i in likely]
         parts = {}
         for j, k in enumerate(best[1]):
             shares = _finer(curves[0, k], self.moves[k], len(best[1]))[1]
@@ -139,6 +140,12 @@ class Responses:
                 self.moves[k], shares, [way[j] for way in ways], chance
             )
         return Change(self.moves[best[1][0]].kind, parts, explained)
+
+    def _whitened(self, features: Tensor, odd: float) -> tuple[Tensor, Tensor]:
+        """Whitened: deviation (F,) of the mean of features (n, F), and curves (W, K, G, F)."""
+        white = self.whitening(len(features), odd)
+        seen = white @ (features.mean(0) - self.centre)
+        return seen.double(), (self.curves @ white.T).double()
 
     def _profiles(self, own: list[int], curves: Tensor, seen: Tensor) -> list[Tensor]:
         """Least distances from the observed mean (F,), by amount of each move of one kind.
