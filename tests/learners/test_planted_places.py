@@ -5,6 +5,7 @@ import torch
 
 from symmetries.learners import OrbitPosterior
 from symmetries.learners.orbit_posterior.canonical import moments
+from symmetries.learners.orbit_posterior.cautions import self_test_sentence
 from symmetries.learners.orbit_posterior.planted_places import placed
 from symmetries.learners.orbit_posterior.planting import Planted, with_misses
 from symmetries.learners.orbit_posterior.verdicts import Headline
@@ -80,3 +81,14 @@ def test_places_that_were_missed_widen_the_interval_by_their_ratio():
     assert (fine.low, fine.high) == (0.8, 0.97)
     missed = with_misses(line, shift.coordinates[0], [row(0.7)])
     assert missed.high == pytest.approx(0.9 / 0.7 * 0.923, rel=0.01)
+
+
+def test_shifts_without_room_in_the_frame_are_called_invisible():
+    full = Planted("shift_x", "pixels", 0.0, 0.0, 1.0, 1e9, 0.0, visible=False, added=False)
+    assert "would leave the frame" in self_test_sentence([full])
+    images = torch.full((80, 1, 24, 24), 0.0)
+    images[:, :, 1:-1, 1:-1] = torch.rand(80, 1, 22, 22, generator=torch.Generator().manual_seed(0))
+    model = OrbitPosterior("translation", (1, 24, 24), "quick")
+    small = model.prepared(images)
+    assert model.frame.plain
+    assert placed(model, drawn(model, images, 0.5), small)[1] == {"shift_x": 0.0, "shift_y": 0.0}

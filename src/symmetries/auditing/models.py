@@ -66,6 +66,8 @@ def differentiable(model: Model, x: Tensor) -> bool:
     leaf = x[:2].detach().to(model_device(model, x)).clone().requires_grad_()
     with untouched(model), torch.enable_grad():
         output = call_model(model, leaf)
+        if not isinstance(output, Tensor):
+            return True  # what is wrong with it is said where it is read
         if not output.requires_grad:
             return False
         return torch.autograd.grad(output.sum(), leaf, allow_unused=True)[0] is not None

@@ -229,7 +229,7 @@ def _check_sections(result: SymmetryResult) -> list[Section]:
         "parameters at once, a narrow and a wide one, and looked for again. What should be found "
         "is what was planted on top of what the data had; shifts on a background take the place of "
         "those that the data had, as contents would leave the frame. Transformations of data that "
-        "have nearly all of them already are invisible."
+        "have nearly all of them already are invisible, and so are shifts without room."
     )
     header = ("transformation", "planted", "should be found", "was found")
     return [Section(heading, text, blocks=[Table(header, rows)])]

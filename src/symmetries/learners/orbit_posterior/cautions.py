@@ -64,7 +64,7 @@ def self_test_sentence(planted: list[Planted]) -> str:
     seen = [row for row in planted if row.visible]
     if not seen:
         text = "Planted transformations are invisible in these data"
-        return f"{text}: nearly all of them seem to occur already, or none can be told."
+        return f"{text}: nearly all occur already, would leave the frame, or cannot be told."
     good = sum(abs(math.log(max(row.ratio, 1e-3))) <= POOR_RECOVERY for row in seen)
     worst = max(seen, key=lambda row: abs(math.log(max(row.ratio, 1e-3))))
     text = f"{good} of {len(seen)} planted widths were recovered within 20 %"
