@@ -130,7 +130,8 @@ class Responses:
         if explained < EXPLAINED:
             return Change("none of these", {}, explained)
         # Each way that explains the change may be the right one: an interval holds those of all.
-        likely = [i for i, least in enumerate(best[2]) if explained_by(least) >= EXPLAINED]
+        order = sorted(range(len(best[2])), key=best[2].__getitem__)
+        likely = [i for i in order if explained_by(best[2][i]) >= EXPLAINED]
         seen, curves = self._whitened(features, MEASURING)
         ways = [self._profiles(best[1], curves[i], seen) for i in likely]
         parts = {}
@@ -162,19 +163,19 @@ class Responses:
         return [square.amin(1), square.amin(0)]
 
     def _amounts(self, move: Move, shares: Tensor, profiles: list[Tensor], chance: int) -> Amount:
-        """The best amount and the ends of its interval, open at the largest amounts.
+        """The amount by the likeliest way, the first, and an interval, open at the largest amounts.
 
         The interval is wider by the systematic error on both sides: no number of pictures makes the
         reader's curves exact for a camera that it has not seen.
         """
-        nearest = min(profiles, key=lambda profile: float(profile.min()))
         lows, highs, error = [], [], systematic_error(move, self.side)
         for profile in profiles:
             wider = max(1.0, float(profile.min()) / chance)  # errors that nothing explains
             inside = shares[profile <= profile.min() + QUANTILE * wider]
             lows.append(float(inside.min()) - error)
             highs.append(float(inside.max()) + error)
-        ends = (float(shares[nearest.argmin()]), max(move.least, min(lows)), min(1.0, max(highs)))
+        nearest = float(shares[profiles[0].argmin()])
+        ends = (nearest, max(move.least, min(lows)), min(1.0, max(highs)))
         best, low, high = (amount(move, end, self.side) for end in ends)
         opens = (move.least < 0 and ends[1] <= move.least, ends[2] >= 1)
         return best, None if opens[0] else low, None if opens[1] else high, move.unit
