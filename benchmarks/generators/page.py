@@ -19,6 +19,9 @@ TITLES = {
     "false_certificates-networks-0.02": "Random networks, twice the epsilon (`--epsilon 0.02`)",
     "false_certificates-networks-0.005": "Random networks, half of it (`--epsilon 0.005`)",
     "false_certificates-tables-0.01": "Asymmetric tables (`--kinds table`)",
+    "tails": "Violations in the tails, models of 60 and of 400 points "
+    "(`python -m benchmarks.generators.tails`)",
+    "tails_before": "The same, at a commit that looked at the data and a tenth farther out only",
     "systems": "Ten polynomial systems (`python -m benchmarks.generators.systems`)",
     "systems_again": "Ten systems, some seeds again (`--name systems_again`)",
     "subgroups": "Subgroups of SO(3) (`python -m benchmarks.generators.subgroups`)",

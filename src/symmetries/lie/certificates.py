@@ -27,13 +27,12 @@ from symmetries.lie.intervals import (
 )
 from symmetries.lie.polarisation import Moments, Spectrum, merged
 from symmetries.lie.search import Search
+from symmetries.lie.tails import around
 from symmetries.lie.units import blocks, resampled
 
 FEWEST = 10
 LEAST_KNOWN = 0.3  # part of the slopes; if more of them may be noise, nothing is known
 REFITS = 30
-FARTHER = 1.1  # times as far from the centre: where the largest violations are looked for, too
-LOOKED_AT = 20_000  # points of which, at most
 AT_ONCE = 32  # fields whose violations at all points are held in memory
 FEW_SLOPES = "the function is flat at all rows but a few, without which fields cannot be compared"
 Verdict = Literal["symmetric", "not symmetric", "cannot be told"]
@@ -98,11 +97,13 @@ class Judges:
         for part in members.split(AT_ONCE):
             squares = self.problem.violations(self.points, part)
             above, below = _by_unit(squares, self.units)
-            more = above[:0], below[:0]
+            more: list[tuple[Tensor, Tensor] | None] = [None] * len(part)
             if self.others is not None:
-                more = _by_unit(self.problem.violations(self.others[0], part), self.others[1])
-            columns = zip(above.T, below.T, more[0].T, more[1].T, strict=True)
-            found += [ratio_interval(a, b, level, (c, d)) for a, b, c, d in columns]
+                points, units = self.others
+                others = _by_unit(self.problem.violations(points, part), units)
+                more = list(zip(others[0].T, others[1].T, strict=True))
+            columns = zip(above.T, below.T, more, strict=True)
+            found += [ratio_interval(a, b, level, c) for a, b, c in columns]
             sizes += [squares[1]] if self.refits else []
         return found, torch.cat(sizes, 1) if sizes else members[:0]
 
@@ -163,7 +164,7 @@ def certify_function(
         halves: indices of the points that choose fields, and of those that judge them.
         epsilon: largest defect of a symmetry.
         level: probability that all that is said holds.
-        farther: whether the function may be asked about points farther out than the data.
+        farther: whether the function may be asked about points around the data and farther out.
     """
     problem, z = found.problem, found.coordinates
     parts = [blocks(units, half) for half in halves]
@@ -181,11 +182,7 @@ def certify_function(
         jackknife_interval(float(value), [float(s.defects[i]) for s in without], both)
         for i, value in enumerate(whole.defects)
     )
-    others = None
-    if farther:
-        some, named = (part[:: -(-len(z) // LOOKED_AT)] for part in (z, units))
-        far = named + 1 + units.max() - units.min()  # units of their own
-        others = torch.cat((some, FARTHER * some)), torch.cat((named, far))
+    others = around(z, units) if farther else None
     judges = Judges(problem, merged(second), z[halves[1]], units[halves[1]], (), others)
     worst = judges.intervals(_first(chosen), one_sided)
     return decide(chosen, worst, spectrum, epsilon, judges.intervals)
