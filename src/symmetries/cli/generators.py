@@ -107,7 +107,6 @@ def _table(result: "GeneratorResult") -> Table:
         defect_text,
         dimension_text,
         interval_text,
-        unseen_text,
     )
 
     title = f"{result.answer} (dimension {dimension_text(result)})"
@@ -119,7 +118,7 @@ def _table(result: "GeneratorResult") -> Table:
         box=None,
         pad_edge=False,
         header_style="dim",
-        caption=unseen_text(result) if result.dimension[0] else None,
+        caption=_caption(result),
         caption_justify="left",
     )
     table.add_column("defect", justify="right")
@@ -128,9 +127,22 @@ def _table(result: "GeneratorResult") -> Table:
         table.add_row(
             escape(part.text), defect_text(part.defect), interval_text(part.low, part.high)
         )
-    following = result.spectrum[len(result.generators) : len(result.generators) + 1]
+    first = len(result.generators)
+    following = () if result.reason else result.spectrum[first : first + 1]
     for next_one in following:
         words = f"next field: {next_one.verdict}"
         interval = interval_text(next_one.low, next_one.high)
         table.add_row(words, defect_text(next_one.defect), interval, style="dim")
     return table
+
+
+def _caption(result: "GeneratorResult") -> str | None:
+    from symmetries.report.generator_report import unseen_text
+
+    if not result.spectrum or result.reason:
+        return None
+    text = (
+        "Defect: change along a field, relative to random directions; a symmetry has at most "
+        f"{result.epsilon:g}."
+    )
+    return f"{text} {unseen_text(result)}" if result.dimension[0] else text
