@@ -115,6 +115,17 @@ def test_fields_of_a_model_that_leave_the_surface_of_its_data_are_warned_about()
     assert turns.name == "so(2)"
 
 
+def test_models_that_fail_where_data_ends_are_judged_by_the_data():
+    x = torch.cat((torch.randint(0, 5, (400, 1)).double(), points(400, 2)), 1)
+
+    def model(x):  # an embedding of the first column
+        return x[:, 1:].square().sum(1) + 0 * torch.ones(5)[x[:, 0].long()]
+
+    with pytest.raises(IndexError):
+        model(2 * x)
+    assert symmetries.generators(x, model=model).name == "so(2) + translations in x1"
+
+
 def test_noise_with_heavy_tails_has_no_structure():
     for seed in range(40):
         uniform = torch.rand(400, 1, generator=torch.Generator().manual_seed(seed)).double()

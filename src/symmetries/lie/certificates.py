@@ -27,8 +27,8 @@ from symmetries.lie.intervals import (
 )
 from symmetries.lie.polarisation import Moments, Spectrum, merged
 from symmetries.lie.search import Search
-from symmetries.lie.tails import around
-from symmetries.lie.units import blocks, resampled
+from symmetries.lie.tails import PointSets, around, elsewhere
+from symmetries.lie.units import blocks, by_unit, resampled
 
 FEWEST = 10
 LEAST_KNOWN = 0.3  # part of the slopes; if more of them may be noise, nothing is known
@@ -50,7 +50,7 @@ class Judges:
         units: that points belong to, (n,).
         refits: equations and moments of fits to resampled data, and the numbers of its points; none
             for a function that is given.
-        others: points (any, r), and units that they belong to, whose largest violations count, too.
+        others: sets of points (any, r), and their units, whose largest violations count, too.
     """
 
     problem: Equations
@@ -58,7 +58,7 @@ class Judges:
     points: Tensor
     units: Tensor
     refits: tuple[tuple[Equations, Moments, Tensor], ...] = ()
-    others: tuple[Tensor, Tensor] | None = None
+    others: PointSets = ()
 
     def intervals(self, spans: Sequence[Tensor], level: float) -> tuple[Interval, ...]:
         """For the largest defect in each of several spans of fields, (k, p) each."""
@@ -96,12 +96,12 @@ class Judges:
         found, sizes = [], []
         for part in members.split(AT_ONCE):
             squares = self.problem.violations(self.points, part)
-            above, below = _by_unit(squares, self.units)
+            above, below = by_unit(squares, self.units)
             more: list[tuple[Tensor, Tensor] | None] = [None] * len(part)
-            if self.others is not None:
-                points, units = self.others
-                others = _by_unit(self.problem.violations(points, part), units)
-                more = list(zip(others[0].T, others[1].T, strict=True))
+            others = elsewhere(self.problem, self.others, part)
+            if others:
+                tops, bottoms = (torch.cat(each) for each in zip(*others, strict=True))
+                more = list(zip(tops.T, bottoms.T, strict=True))
             columns = zip(above.T, below.T, more, strict=True)
             found += [ratio_interval(a, b, level, c) for a, b, c in columns]
             sizes += [squares[1]] if self.refits else []
@@ -182,7 +182,7 @@ def certify_function(
         jackknife_interval(float(value), [float(s.defects[i]) for s in without], both)
         for i, value in enumerate(whole.defects)
     )
-    others = around(z, units) if farther else None
+    others = around(z, units) if farther else ()
     judges = Judges(problem, merged(second), z[halves[1]], units[halves[1]], (), others)
     worst = judges.intervals(_first(chosen), one_sided)
     return decide(chosen, worst, spectrum, epsilon, judges.intervals)
@@ -282,13 +282,6 @@ def _too_few(problem: Equations, halves: tuple[Tensor, Tensor], units: Tensor, l
         rows = 4 * problem.unknowns // problem.outputs + 2
         return f"too few data: at least {rows} are needed for {problem.unknowns} unknown numbers"
     return ""
-
-
-def _by_unit(squares: tuple[Tensor, Tensor], units: Tensor) -> tuple[Tensor, Tensor]:
-    """Violations and denominators (n, k), summed over the rows of each unit."""
-    found, number = units.unique(return_inverse=True)
-    above, below = (s.new_zeros(len(found), s.shape[1]).index_add(0, number, s) for s in squares)
-    return above, below
 
 
 def _factors(problem: Equations, moments: Moments) -> tuple[Tensor, Tensor]:
