@@ -499,6 +499,7 @@ def test_the_page_has_the_algebras_table():
     assert table.rows[0][:2] == ("G1", "0")
     assert {table.rows[0][2], table.rows[1][1]} == {"G3", "-G3"}
     page = found.to_html()
+    assert "here it is a factor above 1,000, at the vertical line" in page
     assert "The algebra&#39;s table" in page or "The algebra's table" in page
     alone = symmetries.generators(points(300, 2), model=lambda x: x.square().sum(-1))
     assert structure_constants(alone) is None

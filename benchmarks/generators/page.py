@@ -14,12 +14,15 @@ FALSE = "false certificates"  # runs, which only the file shows
 BEGIN, END = "<!-- results -->", "<!-- end of results -->"
 TITLES = {
     "o5": "O(5), read off trained networks (`python -m benchmarks.generators.o5`)",
+    "o5_again": "O(5), some seeds again",
     "false_certificates-networks-0.01": "Random networks (`python -m "
     "benchmarks.generators.false_certificates --kinds network`)",
     "false_certificates-networks-0.02": "Random networks, twice the epsilon (`--epsilon 0.02`)",
     "false_certificates-networks-0.005": "Random networks, half of it (`--epsilon 0.005`)",
     "false_certificates-tables-0.01": "Asymmetric tables (`--kinds table`)",
-    "tails": "Violations in the tails (`python -m benchmarks.generators.tails`)",
+    "tails": "Violations in the tails, models of 60 and of 400 points "
+    "(`python -m benchmarks.generators.tails`)",
+    "tails_before": "The same, at a commit that looked at the data and a tenth farther out only",
     "systems": "Ten polynomial systems (`python -m benchmarks.generators.systems`)",
     "systems_again": "Ten systems, some seeds again (`--name systems_again`)",
     "subgroups": "Subgroups of SO(3) (`python -m benchmarks.generators.subgroups`)",

@@ -36,6 +36,7 @@ def test_a_csv_file_and_an_npz_file_give_the_same_algebra():
     assert "so(2) (dimension 1 at 95 %)" in done.output
     assert "b d/da" in done.output
     assert "not symmetric" in done.output
+    assert "Defect: change along a field" in done.output
     one = GeneratorResult.load("one/generators.json")
     assert one.data.inputs == ("a", "b")
     assert "so(2)" in Path("one/report.html").read_text()
@@ -45,6 +46,15 @@ def test_a_csv_file_and_an_npz_file_give_the_same_algebra():
     two = GeneratorResult.load("out/generators-table/generators.json")
     defects = [[part.defect for part in result.spectrum] for result in (one, two)]
     np.testing.assert_allclose(*defects, rtol=1e-9, atol=1e-12)
+
+
+def test_nothing_is_shown_of_a_next_field_where_nothing_can_be_told():
+    noise = np.random.default_rng(1).normal(size=400)
+    np.savez("noise.npz", x=np.load("table.npz")["x"], y=noise)
+    done = run("noise.npz")
+    assert "cannot be told" in done.output
+    assert "next field" not in done.output
+    assert "Defect" not in done.output
 
 
 def test_the_recorded_command_runs_again():

@@ -60,7 +60,7 @@ def test_the_dimension_of_a_symmetric_function_is_certified():
 def test_a_broken_symmetry_is_not_certified():
     found = certified(lambda x: radius(x) + 0.3 * x[:, :1] ** 3, points(1000, 3))
     assert (found.least, found.most) == (1, 1)  # rotations about the first axis
-    found = certified(lambda x: radius(x) + 0.3 * x[:, :1] ** 3, points(1000, 3), epsilon=0.7)
+    found = certified(lambda x: radius(x) + 0.3 * x[:, :1] ** 3, points(1000, 3), epsilon=0.8)
     assert found.least == 3
 
 
@@ -219,12 +219,11 @@ def test_upper_limits_hold_where_few_points_carry_the_violation():
     assert int((plain < math.log(true)).sum()) > 2 * missed  # the usual limit is too low
 
 
-def test_violations_in_the_tail_are_looked_for_farther_out():
+def test_violations_in_the_tail_are_looked_for_around_the_data():
     """A term beyond two standard deviations, whose true defect is 1.1 epsilon."""
     epsilon, passed, sure = 0.05, 0, 0
-    turns = torch.zeros(3, 4, 4, dtype=torch.float64)
-    for turn, (i, j) in zip(turns, ((0, 1), (0, 2), (1, 2)), strict=True):
-        turn[i, j], turn[j, i] = 1, -1
+    turn = torch.zeros(1, 3, 3, dtype=torch.float64)
+    turn[0, 0, 1], turn[0, 1, 0] = 1, -1
 
     def broken(size):
         def function(x):
@@ -234,16 +233,16 @@ def test_violations_in_the_tail_are_looked_for_farther_out():
 
     size = 1.0
     for _ in range(8):
-        size *= 1.1 * epsilon / true_defect(broken(size), turns)
-    for seed in range(12):
-        x = points(400, 3, seed)
-        halves = split_halves(torch.arange(400), seed)
+        size *= 1.1 * epsilon / true_defect(broken(size), turn)
+    for seed in range(20):
+        x = points(60, 2, seed)
+        halves = split_halves(torch.arange(60), seed)
         found = search(broken(size), x, "linear", first=halves[0])
-        arguments = (found, torch.arange(400), halves, epsilon, 0.95)
-        passed += certify_function(*arguments).least == 3
-        sure += certify_function(*arguments, farther=False).least == 3
-    assert passed == 0
-    assert sure > 1  # 5 % of 12 are 0.6
+        arguments = (found, torch.arange(60), halves, epsilon, 0.95)
+        passed += certify_function(*arguments).least == 1
+        sure += certify_function(*arguments, farther=False).least == 1
+    assert passed <= 3  # 7 by the data and the data a tenth farther out alone
+    assert sure > 6  # 5 % of 20 are 1
 
 
 def test_blocks_of_data_hold_whole_units():

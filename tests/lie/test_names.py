@@ -180,6 +180,18 @@ def test_commuting_turns_and_scalings_are_told_apart_in_any_basis():
         assert name_algebra(affine(mixed)).text == "scaling + scaling + so(2)"
 
 
+def test_fields_that_leave_no_point_alone_are_not_named_by_their_linear_parts():
+    screw = affine(blocks(orthogonal(1, 1), torch.zeros(1, 1, 1).double())[:1])
+    screw[0, 2, 3] = 0.5
+    assert name_algebra(screw).text == "screw along x3"
+    parabola = torch.zeros(1, 3, 3, dtype=torch.float64)
+    parabola[0, 1, 0], parabola[0, 0, 2] = 1, 0.5
+    assert name_algebra(parabola).text == "shear with a shift in x1"
+    elsewhere = affine(orthogonal(1, 1, 1))
+    elsewhere[:, :3, 3] = -elsewhere[:, :3, :3] @ torch.tensor([5.0, -3.0, 20.0]).double()
+    assert name_algebra(elsewhere).text == "so(3)"
+
+
 def test_noise_changes_no_name():
     generator = torch.Generator().manual_seed(0)
     for matrices, name in NAMED[1:4]:

@@ -105,6 +105,44 @@ def test_a_single_row_far_from_the_fit_is_warned_about():
     assert "row (18)" in found.to_html()
 
 
+def test_nothing_is_said_where_one_row_carries_the_outputs():
+    for seed in range(3):
+        x = points(500, 2, seed)
+        y = radius(x) + 0.3 * x[:, 0]
+        y[3] = 1e4
+        with pytest.warns(UserWarning, match=r"rows? \(4[,)].* farther from the fit"):
+            found = symmetries.generators(x, y, seed=seed)
+        assert found.dimension[1] > 0  # a circle about another point
+        assert "most of the variance of the outputs" in found.answer
+
+
+def test_fields_of_a_model_that_leave_the_surface_of_its_data_are_warned_about():
+    x = torch.nn.functional.normalize(points(400, 3), dim=1)
+
+    def model(x):  # on the sphere, 1 - x3^2; off it something else
+        return x[:, 0] ** 2 + x[:, 1] ** 2 + 0 * x[:, 2]
+
+    with pytest.warns(UserWarning, match="1 polynomial equation of degree 2"):
+        found = symmetries.generators(x, model=model)
+    assert found.name == "so(2) + translations in x3"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert symmetries.generators(points(400, 3), model=model).name == found.name
+        turns = symmetries.generators(x, model=lambda x: radius(x) + x[:, 2], fields="linear")
+    assert turns.name == "so(2)"
+
+
+def test_models_that_fail_where_data_ends_are_judged_by_the_data():
+    x = torch.cat((torch.randint(0, 5, (400, 1)).double(), points(400, 2)), 1)
+
+    def model(x):  # an embedding of the first column
+        return x[:, 1:].square().sum(1) + 0 * torch.ones(5)[x[:, 0].long()]
+
+    with pytest.raises(IndexError):
+        model(2 * x)
+    assert symmetries.generators(x, model=model).name == "so(2) + translations in x1"
+
+
 def test_noise_with_heavy_tails_has_no_structure():
     for seed in range(40):
         uniform = torch.rand(400, 1, generator=torch.Generator().manual_seed(seed)).double()

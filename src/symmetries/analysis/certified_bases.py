@@ -1,5 +1,6 @@
 """Simple bases of certified generators of vectors, with their names and intervals."""
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -15,13 +16,17 @@ from symmetries.lie.bases import (
     thresholded,
 )
 from symmetries.lie.certificates import Certificates, each_level
+from symmetries.lie.fields import monomial_count
+from symmetries.lie.fitting import LOOKED_AT, MOST_COEFFICIENTS
 from symmetries.lie.frames import ShownFrame
 from symmetries.lie.intervals import TINY
 from symmetries.lie.names import AlgebraName, name_algebra
 from symmetries.lie.search import DEGREES, Search
+from symmetries.lie.surfaces import vanishing
 from symmetries.results.generators import FieldDefect, FieldGenerator, GeneratorResult
 
 FAINT = 0.3  # times epsilon
+ALONG = 0.05  # defect, below which a field counts as tangent to a surface
 FEW = 0.02  # part of the rows
 SOME = 8  # fields whose violations are looked at
 
@@ -131,6 +136,32 @@ def faintly_ignored(found: Search, epsilon: float) -> str:
         f"{found.faint:.2g} of what it does along random ones. As that is less than epsilon, it "
         "counts as not depending on them: fields that mix them with others were not searched, and "
         f"the name leaves them out. An epsilon below {found.faint / 2:.1g} keeps them."
+    )
+
+
+def leaves_surface(found: Search, answers: Certificates) -> str:
+    """A warning if a model's certified fields move data off a surface, or an empty string.
+
+    Where all data satisfies equations of degree 2 (a sphere, columns of two values), a model has
+    not seen anything else, and its slopes across the surface are its own, not those of the task.
+    """
+    z = found.coordinates[:: -(-len(found.coordinates) // LOOKED_AT)]
+    count = monomial_count(found.chart.dim, 2)
+    if not answers.least or count > min(len(z), MOST_COEFFICIENTS):
+        return ""
+    equations = vanishing(z, 2)
+    if equations is None:
+        return ""
+    number = equations.coefficients.shape[1]
+    crossing = replace(found.problem, function=equations, law="invariant", outputs=number)
+    theta = answers.theta[: answers.least, : found.family.size]
+    above, below = crossing.violations(z, theta)
+    if float((above.sum(0) / below.sum(0).clamp_min(TINY)).max().sqrt()) <= ALONG:
+        return ""
+    return (
+        f"Data satisfies {number} polynomial equation{'s' if number > 1 else ''} of degree 2 (a "
+        "curved surface, or columns of few values), and certified fields move it off that surface. "
+        "There the answer is about the model only, not about data: it may have learned nothing."
     )
 
 

@@ -16,6 +16,7 @@ from symmetries.analysis.certified_bases import (
     certified_basis,
     certified_result,
     faintly_ignored,
+    leaves_surface,
     rests_on_few,
 )
 from symmetries.analysis.generator_pictures import orbit_curves
@@ -62,6 +63,7 @@ MISFIT = (
     "the fit misses part of the function, whose symmetries are not those of the fit; "
     "a trained model can be given instead"
 )
+STRAYS = "most of the variance of the outputs is that of a few rows that are far from the fit"
 NOISE = "polynomials explain the outputs no better than a constant does"
 SURFACE = (
     "data lies on a curved surface or has columns of few values, and slopes between them are not "
@@ -225,6 +227,7 @@ def describe_generators(
         told = not answers.reason
         if told and not quality.adequate(epsilon):
             reason = SURFACE if quality.undetermined else MISFIT
+            reason = STRAYS if quality.strayed else reason
             reason = NOISE if quality.explained < 3 else reason
             answers = replace(answers, least=0, most=len(answers.spectrum), reason=reason)
         elif (
@@ -239,7 +242,8 @@ def describe_generators(
         far_away(table.x, table.names),
         rests_on_few(found, answers, epsilon),
         faintly_ignored(found, epsilon),
-        quality.stray_warning(epsilon) if quality and answers.least else "",
+        leaves_surface(found, answers) if model is not None else "",
+        quality.stray_warning(epsilon) if quality else "",
     )
     doubts = tuple(filter(None, asked))
     for doubt in doubts:

@@ -96,7 +96,6 @@ def _table(result: "GeneratorResult") -> Table:
         defect_text,
         dimension_text,
         interval_text,
-        unseen_text,
     )
 
     title = f"{result.answer} (dimension {dimension_text(result)})"
@@ -106,11 +105,23 @@ def _table(result: "GeneratorResult") -> Table:
     ]
     table = plain_table(("generator",), ("defect", "interval"), rows)
     table.title, table.title_justify, table.title_style = escape(title), "left", "bold"
-    if result.dimension[0]:
-        table.caption, table.caption_justify = unseen_text(result), "left"
-    following = result.spectrum[len(result.generators) : len(result.generators) + 1]
+    table.caption, table.caption_justify = _caption(result), "left"
+    first = len(result.generators)
+    following = () if result.reason else result.spectrum[first : first + 1]
     for next_one in following:
         words = f"next field: {next_one.verdict}"
         interval = interval_text(next_one.low, next_one.high)
         table.add_row(words, defect_text(next_one.defect), interval, style="dim")
     return table
+
+
+def _caption(result: "GeneratorResult") -> str | None:
+    from symmetries.report.generator_report import unseen_text
+
+    if not result.spectrum or result.reason:
+        return None
+    text = (
+        "Defect: change along a field, relative to random directions; a symmetry has at most "
+        f"{result.epsilon:g}."
+    )
+    return f"{text} {unseen_text(result)}" if result.dimension[0] else text

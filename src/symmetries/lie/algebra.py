@@ -8,6 +8,7 @@ from torch import Tensor
 from symmetries.groups.matrix import structure_constants
 
 SPLIT = 28  # largest dimension whose simple ideals are looked for
+STAYS = 0.05  # of a field: shifts below it are errors
 EXACT = 1e-7  # below this, singular values of exact algebras are zero
 
 
@@ -164,3 +165,31 @@ def null_space(rows: Tensor, tolerance: float) -> Tensor:
     rank = int((size > tolerance * max(1.0, float(size[0]))).sum())
     rest: Tensor = axes[rank:]
     return rest
+
+
+def shifts_that_stay(matrices: Tensor, translations: Tensor) -> Tensor:
+    """Directions (r, d) in which fields A x + b shift whatever point is the origin.
+
+    Rotations about any point leave a point alone; a screw does not. Fields may be changed by
+    translations, which are members, too.
+
+    Args:
+        matrices: homogeneous, orthonormal, (k, d + 1, d + 1), in coordinates where data has unit
+            covariance: shifts below 5 % of a field are errors.
+        translations: those among them, (t, d).
+
+    Example:
+        >>> screw = torch.zeros(1, 4, 4, dtype=torch.float64)
+        >>> screw[0, 0, 1], screw[0, 1, 0], screw[0, 2, 3] = 0.6, -0.6, 0.5
+        >>> shifts_that_stay(screw, torch.zeros(0, 3)).abs()
+        tensor([[0., 0., 1.]], dtype=torch.float64)
+    """
+    dim = matrices.shape[-1] - 1
+    moved = translations.to(matrices)
+    away = torch.eye(dim).to(matrices) - torch.linalg.pinv(moved) @ moved
+    linear = (away @ matrices[:, :dim, :dim]).reshape(-1, dim)
+    shift = (away @ matrices[:, :dim, dim:]).reshape(-1, 1)
+    origin = torch.linalg.pinv(linear, rtol=STAYS) @ shift
+    rest = (shift - linear @ origin).reshape(-1, dim)
+    _, size, axes = torch.linalg.svd(rest, full_matrices=False)
+    return axes[size > STAYS]

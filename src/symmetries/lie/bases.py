@@ -1,5 +1,6 @@
 """Simple bases of spaces of matrices: orthonormal, with as few entries as can be found; LaTeX."""
 
+import itertools
 import math
 
 import torch
@@ -145,3 +146,34 @@ def field_text(matrix: Tensor, names: tuple[str, ...] = (), least: float = 0.05)
 def _number(value: float, digits: int) -> str:
     text = f"{value:.{digits}f}".rstrip("0").rstrip(".")
     return "0" if text in ("-0", "") else text
+
+
+def axes_text(moved: Tensor, coordinates: tuple[str, ...]) -> str:
+    """The coordinates that translations go along, or their directions.
+
+    Args:
+        moved: spanning vectors (t, d).
+        coordinates: names of the d coordinates.
+
+    Example:
+        >>> axes_text(torch.tensor([[0.0, 2.0, 0.0]]), ("x", "y", "z"))
+        'y'
+    """
+    projection = torch.linalg.pinv(moved) @ moved
+    on = [i for i in range(len(projection)) if float(projection[i, i]) > 0.98]
+    if len(on) == len(moved):
+        return ", ".join(coordinates[i] for i in on)
+    simple = simple_basis(moved[:, None])[:, 0]
+    return ", ".join(_direction(row, coordinates) for row in simple)
+
+
+def _direction(row: Tensor, coordinates: tuple[str, ...]) -> str:
+    row = row / row.abs().max()
+    if int((row.abs() > 0.05).sum()) == 1:
+        return coordinates[int(row.abs().argmax())]
+    terms = [
+        f"{value:+.2g} {name}"
+        for value, name in zip(row.tolist(), coordinates, strict=True)
+        if abs(value) > 0.05
+    ]
+    return "direction (" + " ".join(itertools.islice(terms, 6)).removeprefix("+") + ")"

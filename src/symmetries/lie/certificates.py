@@ -27,13 +27,12 @@ from symmetries.lie.intervals import (
 )
 from symmetries.lie.polarisation import Moments, Spectrum, merged
 from symmetries.lie.search import Search
-from symmetries.lie.units import blocks, resampled
+from symmetries.lie.tails import PointSets, around, elsewhere
+from symmetries.lie.units import blocks, by_unit, resampled
 
 FEWEST = 10
 LEAST_KNOWN = 0.3  # part of the slopes; if more of them may be noise, nothing is known
 REFITS = 30
-FARTHER = 1.1  # times as far from the centre: where the largest violations are looked for, too
-LOOKED_AT = 20_000  # points of which, at most
 AT_ONCE = 32  # fields whose violations at all points are held in memory
 FEW_SLOPES = "the function is flat at all rows but a few, without which fields cannot be compared"
 Verdict = Literal["symmetric", "not symmetric", "cannot be told"]
@@ -51,7 +50,7 @@ class Judges:
         units: that points belong to, (n,).
         refits: equations and moments of fits to resampled data, and the numbers of its points; none
             for a function that is given.
-        others: points (any, r), and units that they belong to, whose largest violations count, too.
+        others: sets of points (any, r), and their units, whose largest violations count, too.
     """
 
     problem: Equations
@@ -59,7 +58,7 @@ class Judges:
     points: Tensor
     units: Tensor
     refits: tuple[tuple[Equations, Moments, Tensor], ...] = ()
-    others: tuple[Tensor, Tensor] | None = None
+    others: PointSets = ()
 
     def intervals(self, spans: Sequence[Tensor], level: float) -> tuple[Interval, ...]:
         """For the largest defect in each of several spans of fields, (k, p) each."""
@@ -97,12 +96,14 @@ class Judges:
         found, sizes = [], []
         for part in members.split(AT_ONCE):
             squares = self.problem.violations(self.points, part)
-            above, below = _by_unit(squares, self.units)
-            more = above[:0], below[:0]
-            if self.others is not None:
-                more = _by_unit(self.problem.violations(self.others[0], part), self.others[1])
-            columns = zip(above.T, below.T, more[0].T, more[1].T, strict=True)
-            found += [ratio_interval(a, b, level, (c, d)) for a, b, c, d in columns]
+            above, below = by_unit(squares, self.units)
+            more: list[tuple[Tensor, Tensor] | None] = [None] * len(part)
+            others = elsewhere(self.problem, self.others, part)
+            if others:
+                tops, bottoms = (torch.cat(each) for each in zip(*others, strict=True))
+                more = list(zip(tops.T, bottoms.T, strict=True))
+            columns = zip(above.T, below.T, more, strict=True)
+            found += [ratio_interval(a, b, level, c) for a, b, c in columns]
             sizes += [squares[1]] if self.refits else []
         return found, torch.cat(sizes, 1) if sizes else members[:0]
 
@@ -163,7 +164,7 @@ def certify_function(
         halves: indices of the points that choose fields, and of those that judge them.
         epsilon: largest defect of a symmetry.
         level: probability that all that is said holds.
-        farther: whether the function may be asked about points farther out than the data.
+        farther: whether the function may be asked about points around the data and farther out.
     """
     problem, z = found.problem, found.coordinates
     parts = [blocks(units, half) for half in halves]
@@ -181,11 +182,7 @@ def certify_function(
         jackknife_interval(float(value), [float(s.defects[i]) for s in without], both)
         for i, value in enumerate(whole.defects)
     )
-    others = None
-    if farther:
-        some, named = (part[:: -(-len(z) // LOOKED_AT)] for part in (z, units))
-        far = named + 1 + units.max() - units.min()  # units of their own
-        others = torch.cat((some, FARTHER * some)), torch.cat((named, far))
+    others = around(z, units) if farther else ()
     judges = Judges(problem, merged(second), z[halves[1]], units[halves[1]], (), others)
     worst = judges.intervals(_first(chosen), one_sided)
     return decide(chosen, worst, spectrum, epsilon, judges.intervals)
@@ -285,13 +282,6 @@ def _too_few(problem: Equations, halves: tuple[Tensor, Tensor], units: Tensor, l
         rows = 4 * problem.unknowns // problem.outputs + 2
         return f"too few data: at least {rows} are needed for {problem.unknowns} unknown numbers"
     return ""
-
-
-def _by_unit(squares: tuple[Tensor, Tensor], units: Tensor) -> tuple[Tensor, Tensor]:
-    """Violations and denominators (n, k), summed over the rows of each unit."""
-    found, number = units.unique(return_inverse=True)
-    above, below = (s.new_zeros(len(found), s.shape[1]).index_add(0, number, s) for s in squares)
-    return above, below
 
 
 def _factors(problem: Equations, moments: Moments) -> tuple[Tensor, Tensor]:

@@ -18,6 +18,7 @@ UNDETERMINED = 1e-7  # numbers in single precision have errors of 6e-8
 LOOKED_AT = 20_000  # points that tell whether polynomials differ
 NEIGHBOURS = 4000  # points that the test of the residuals looks at
 STRAY = 8.0  # times the usual residual
+CARRIED = 0.5  # of the variance, by rows that are that far from the fit
 RARE = 0.00135  # probability of three standard errors
 LARGE = 4.0  # times the usual residual; of normal noise one in 16,000 is that large
 
@@ -39,7 +40,8 @@ class FitQuality:
             cannot tell slopes across the surface that it lies on.
         highest: whether data held out asks for the highest degree that is tried, so that the
             function may need a higher one.
-        strays: numbers, from 1, of rows whose residuals are more than eight times the usual one.
+        strays: numbers, from 1, of rows whose residuals are more than eight times the usual one,
+            the farthest first.
         stray_share: of the variance of data, that the residuals of these rows have.
     """
 
@@ -58,12 +60,18 @@ class FitQuality:
 
         Residuals that are too small to matter at this epsilon need not look like noise: the slope
         of what a polynomial misses can be the square of its degree times as large (Markov's
-        inequality). A fit that is no better than a constant on data held out says nothing.
+        inequality). A fit that is no better than a constant on data held out says nothing, nor does
+        one of outputs whose variance is mostly that of rows that it does not explain.
         """
-        if self.explained < 3 or self.undetermined:
+        if self.explained < 3 or self.undetermined or self.strayed:
             return False
         small = self._slopes(self.unexplained) < epsilon / 2
         return (self.structure < 3 and not self.highest) or small
+
+    @property
+    def strayed(self) -> bool:
+        """Whether rows far from the fit have most of the variance."""
+        return self.stray_share > CARRIED
 
     def stray_warning(self, epsilon: float) -> str:
         """A warning about rows far from the fit, if they matter at this epsilon, or nothing."""
@@ -137,10 +145,12 @@ def choose_degree(
     whole = torch.arange(len(points))
     second = whole[~torch.isin(whole, first)]
     rest, plain = torch.empty_like(outputs), torch.empty_like(outputs)
+    scaled = torch.zeros(len(points), dtype=outputs.dtype)
     for here, there in ((first, second), (second, first)):
         fitted_here = fit_polynomial(points[here], outputs[here], used, singular=singular)
         rest[there] = outputs[there] - fitted_here(points[there])
         plain[there] = outputs[there] - outputs[here].mean(0)
+        scaled[there] = _scaled(rest[there]).abs().amax(1)  # of each fit: few rows may bend one
     spread = (outputs - outputs.mean(0)).square().sum(0)
     unexplained = float(rest.square().sum() / spread.sum()) if spread.sum() > 0 else 0.0
     structure = residual_structure(points, rest, units)
@@ -149,8 +159,8 @@ def choose_degree(
     explained = max(_standard_errors(gain), _standard_errors(gain.sign()))
     undetermined = surface and degree is None and used == needed
     highest = degree is None and needed == HIGHEST
-    far = _scaled(rest).abs().amax(1) > STRAY
-    strays = tuple((far.nonzero()[:, 0] + 1).tolist())
+    far = scaled.argsort(descending=True)[: int((scaled > STRAY).sum())]
+    strays = tuple((far + 1).tolist())
     share = float(rest[far].square().sum() / spread.sum()) if spread.sum() > 0 else 0.0
     tests = (structure, explained, undetermined, highest)
     return FitQuality(used, needed, unexplained, *tests, strays, share)

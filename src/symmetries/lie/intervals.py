@@ -62,8 +62,8 @@ def ratio_interval(
 
     Violations of a symmetry are often concentrated on few points, and a sample has fewer of these
     than its share more often than not, so that limits for well-behaved means are too low. The upper
-    end is therefore that of the data with its largest violation ``REPEATS`` times more, or the
-    largest of other units, whichever is larger.
+    end is therefore that of the data with its largest violation ``REPEATS`` times more, or with the
+    largest of other units once more, whichever is larger.
 
     Args:
         above: squares of violations, summed over each unit, (n,).
@@ -80,16 +80,20 @@ def ratio_interval(
     """
     value, error = _log_ratio(above, below)
     quantile = student_quantile(level, len(above) - 1)
-    parts = ((above, below), others or (above[:0], below[:0]))
-    tops, bottoms = (torch.cat(part) for part in zip(*parts, strict=True))
-    excess = tops - value * bottoms
-    largest = int(torch.where(excess.isfinite(), excess, -math.inf).argmax())
-    again = torch.full((REPEATS,), largest)
-    rows = torch.cat((torch.arange(len(above)), again))
-    more, wider = _log_ratio(tops[rows], bottoms[rows])
-    high = _around(math.sqrt(more), quantile * wider / 2).high
-    value = math.sqrt(value)
-    return Interval(value, _around(value, quantile * error / 2).low, high)
+
+    def limit(tops: Tensor, bottoms: Tensor, repeats: int) -> float:
+        excess = tops - value * bottoms
+        largest = int(torch.where(excess.isfinite(), excess, -math.inf).argmax())
+        more, wider = _log_ratio(
+            torch.cat((above, tops[largest].expand(repeats))),
+            torch.cat((below, bottoms[largest].expand(repeats))),
+        )
+        return _around(math.sqrt(more), quantile * wider / 2).high
+
+    high = limit(above, below, REPEATS)
+    high = high if others is None else max(high, limit(*others, 1))
+    root = math.sqrt(value)
+    return Interval(root, _around(root, quantile * error / 2).low, high)
 
 
 def _log_ratio(above: Tensor, below: Tensor) -> tuple[float, float]:

@@ -1,6 +1,5 @@
 """Names of Lie algebras of affine fields: "so(3)", "so(1,3)", "sim(2)", "translations in x"."""
 
-import itertools
 import math
 import re
 from dataclasses import dataclass
@@ -14,10 +13,11 @@ from symmetries.lie.algebra import (
     algebra,
     null_space,
     row_space,
+    shifts_that_stay,
     signature,
     simple_ideals,
 )
-from symmetries.lie.bases import simple_basis
+from symmetries.lie.bases import axes_text, simple_basis
 
 NOT_SIMPLE = (1, 2, 4, 5, 7)  # dimensions that no simple algebra has
 ALIKE = 0.05  # parts of eigenvalues that count as zero
@@ -103,6 +103,10 @@ def name_algebra(
     moved = whole.part(shifts).matrices[:, :dim, dim] if len(shifts) else flat.new_zeros(0, dim)
     radical = len(whole.radical())
     text = _with_translations(parts, levi, below, moved, shown)
+    drift = shifts_that_stay(whole.matrices, moved)
+    if len(drift):
+        axes = axes_text(drift @ shown.frame.T, coordinates)
+        text = f"screw along {axes}" if text == "so(2)" else f"{text} with a shift in {axes}"
     return AlgebraName(text, _latex(text), levi, radical, len(shifts), whole.closure)
 
 
@@ -286,7 +290,7 @@ def _with_translations(
     joined = " + ".join(parts)
     if len(moved) == 0:
         return _general_linear(levi, linear) or joined
-    axes = _axes(moved @ shown.frame.T, shown.names)
+    axes = axes_text(moved @ shown.frame.T, shown.names)
     if not parts:
         return f"translations in {axes}"
     images = row_space(linear.matrices.transpose(1, 2).reshape(-1, linear.matrices.shape[-1]), 0.05)
@@ -309,28 +313,6 @@ def _general_linear(levi: tuple[str, ...], linear: Algebra) -> str | None:
     """gl(n): the dimension of sl(n) and one more, which commutes with it."""
     n = math.isqrt(linear.dim)
     return f"gl({n})" if n * n == linear.dim and levi == (f"sl({n})",) else None
-
-
-def _axes(moved: Tensor, coordinates: tuple[str, ...]) -> str:
-    """The coordinates that translations go along, or how many directions."""
-    projection = torch.linalg.pinv(moved) @ moved
-    on = [i for i in range(len(projection)) if float(projection[i, i]) > 0.98]
-    if len(on) == len(moved):
-        return ", ".join(coordinates[i] for i in on)
-    simple = simple_basis(moved[:, None])[:, 0]
-    return ", ".join(_direction(row, coordinates) for row in simple)
-
-
-def _direction(row: Tensor, coordinates: tuple[str, ...]) -> str:
-    row = row / row.abs().max()
-    if int((row.abs() > 0.05).sum()) == 1:
-        return coordinates[int(row.abs().argmax())]
-    terms = [
-        f"{value:+.2g} {name}"
-        for value, name in zip(row.tolist(), coordinates, strict=True)
-        if abs(value) > 0.05
-    ]
-    return "direction (" + " ".join(itertools.islice(terms, 6)).removeprefix("+") + ")"
 
 
 def _latex(text: str) -> str:

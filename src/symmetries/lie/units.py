@@ -39,3 +39,10 @@ def blocks(units: Tensor, half: Tensor) -> list[Tensor]:
     count = int(number[-1]) + 1 if len(half) else 0
     parts = min(BLOCKS, count // 2)
     return [half[number * parts // count == part] for part in range(parts)]
+
+
+def by_unit(squares: tuple[Tensor, Tensor], units: Tensor) -> tuple[Tensor, Tensor]:
+    """Violations and denominators (n, k), summed over the rows of each unit."""
+    found, number = units.unique(return_inverse=True)
+    above, below = (s.new_zeros(len(found), s.shape[1]).index_add(0, number, s) for s in squares)
+    return above, below

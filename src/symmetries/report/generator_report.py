@@ -142,7 +142,7 @@ def _sections(result: GeneratorResult) -> list[Section]:
         text = (
             "One mark for each independent field, with its interval. Filled circles are certified "
             "as symmetries, squares are certified not to be, and diamonds cannot be told. A wide "
-            "gap around the line is a clear answer."
+            f"gap around the line is a clear answer{_gap_text(result)}."
         )
         alt = f"Defects of {len(result.spectrum)} fields, ascending."
         drawn = drawing(partial(spectrum_figure, result), "spectrum", alt)
@@ -164,6 +164,22 @@ def _sections(result: GeneratorResult) -> list[Section]:
         text = f"{what}, and how each generator moves them."
         sections.append(Section("Orbits through the data", text, blocks=blocks, columns=True))
     return sections
+
+
+def gap(result: GeneratorResult) -> float | None:
+    """By what factor the defect grows from the last certified field to the next."""
+    least = result.dimension[0]
+    if not 0 < least < len(result.spectrum):
+        return None
+    return result.spectrum[least].defect / max(result.spectrum[least - 1].defect, FLOOR)
+
+
+def _gap_text(result: GeneratorResult) -> str:
+    factor = gap(result)
+    if factor is None:
+        return ""
+    words = f"a factor of {factor:.2g}" if factor < 1000 else "a factor above 1,000"
+    return f"; here it is {words}, at the vertical line"
 
 
 def _algebra_text(result: GeneratorResult) -> str:
