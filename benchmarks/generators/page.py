@@ -14,7 +14,6 @@ FALSE = "false certificates"  # runs, which only the file shows
 BEGIN, END = "<!-- results -->", "<!-- end of results -->"
 TITLES = {
     "o5": "O(5), read off trained networks (`python -m benchmarks.generators.o5`)",
-    "o5_again": "O(5), some seeds again",
     "false_certificates-networks-0.01": "Random networks (`python -m "
     "benchmarks.generators.false_certificates --kinds network`)",
     "false_certificates-networks-0.02": "Random networks, twice the epsilon (`--epsilon 0.02`)",
