@@ -114,6 +114,10 @@ def test_samples_are_natural_and_upside_down_is_not(turned):
     upside_down = model.act(model.group.exp(half_turn.expand(32, 3)), x)
     far = model.log_prob(x, model.infer(upside_down))
     assert float((own - far).mean()) > 2
+    edges, density = model.marginals(x, bins=20, n=256)
+    assert density.shape == (32, 3, 20)
+    total = (density * edges.diff(dim=1)).sum(-1)
+    torch.testing.assert_close(total, torch.ones(32, 3))
 
 
 def test_the_same_seed_gives_the_same_samples(turned):
@@ -342,6 +346,8 @@ def test_bad_input():
         model.summary(good, torch.zeros(3, dtype=torch.int64))
     with pytest.raises(ValueError, match="n: expected a whole number of at least 2"):
         model.summary(good, n=1)
+    with pytest.raises(ValueError, match="bins: expected a whole number"):
+        model.marginals(good, 0)
     open_family = SymmetryModel("rotation,scale", (1, SIDE, SIDE), "quick")
     with pytest.raises(ValueError, match="is not closed"):
         open_family.infer(good, refine=1)

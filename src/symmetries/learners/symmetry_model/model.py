@@ -205,6 +205,26 @@ class SymmetryModel(LearnerModule):
         value = self.group.exp(eta) if self.group.finite else eta
         return self.generative.distribution.log_prob(value, context)
 
+    @torch.no_grad()
+    def marginals(
+        self, x: Tensor, bins: int = 60, n: int = 2048, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Densities of each parameter under p(eta | x_hat), for every image.
+
+        Returns:
+            Edges (dim, bins + 1), and densities (N, dim, bins) that integrate to one; what falls
+            outside the bounds is counted in the outermost bins.
+        """
+        check_whole(bins, "bins")
+        eta = self.sample_eta(x, n, generator).to(torch.float32)
+        limit = torch.tensor(self.bounds, device=eta.device)
+        place = ((eta / limit + 1) / 2 * bins).long().clamp(0, bins - 1).transpose(1, 2)
+        counts = torch.zeros(*place.shape[:2], bins, device=eta.device)
+        counts.scatter_add_(2, place, torch.ones_like(place, dtype=counts.dtype))
+        width = 2 * limit / bins
+        edges = limit[:, None] * torch.linspace(-1, 1, bins + 1, device=eta.device)
+        return edges, counts / (n * width[:, None])
+
     def summary(
         self,
         x: Tensor | ImageSet,
