@@ -33,6 +33,8 @@ TITLES = {
     "3_body": "Three bodies (`python -m benchmarks.generators.n_body --bodies 3`)",
     "peer_liegg": "LieGG's own code on the same networks "
     "(`python -m benchmarks.generators.peer_liegg CHECKOUT`)",
+    "peer_lieflow": "LieFlow's own code beside `find_subgroup`: Wasserstein-1 as it defines it "
+    "(`python -m benchmarks.generators.peer_lieflow CHECKOUT --cases C4=1000`)",
     "pictures": "Pictures (`python -m benchmarks.generators.pictures --folder DATA`)",
     "muons": "Pairs of muons (`python -m benchmarks.generators.muons`)",
     "planets": "Planets from 1900 to 2050 (`python -m benchmarks.generators.planets`)",

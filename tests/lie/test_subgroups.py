@@ -44,6 +44,12 @@ def test_finite_subgroups_are_found_about_any_axes(name):
     assert found.alternative_distance > 1.5 * found.distance
 
 
+def test_equal_copies_in_single_precision_do_not_hide_the_others():
+    elements = torch.cat([SOLIDS["C4"]] * 20)
+    x = copies(SPACE.sample(1, source(3)) @ elements, noise=0.0).float()
+    assert find_subgroup(x, seed=2).answer == "C4"  # C1, if only equal ones are compared
+
+
 def test_continuous_subgroups_are_found():
     axis = SPACE.sample(1, source(5))[0, 0]
     about = Subgroup("SO(2)", EMPTY, axis, 3)

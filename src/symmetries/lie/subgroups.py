@@ -72,7 +72,7 @@ def relative_rotations(
         raise invalid("points", f"{needed} directions from the origin or more", got, remedy)
     generator = torch.Generator().manual_seed(seed)
     x = points.double()[torch.randperm(len(points), generator=generator)]
-    pairs = _pairs(x, generator)
+    pairs = _pairs(x, same, generator)
     first, second = x[pairs[:, 0]], x[pairs[:, 1]]
     elements = kabsch(first, second, reflections=group == "o2")
     rest = (second - first @ elements.mT).square().sum((1, 2)).sqrt()
@@ -88,19 +88,27 @@ def relative_rotations(
     return RelativeRotations(elements[kept][sharp], error, 2 * int(kept.sum()) / len(x))
 
 
-def _pairs(points: Tensor, generator: torch.Generator) -> Tensor:
-    """Disjoint pairs (m, 2) of sets whose inner products agree, drawn at random among these."""
+def _pairs(points: Tensor, same: float, generator: torch.Generator) -> Tensor:
+    """Disjoint pairs (m, 2) of sets whose inner products agree, drawn at random among these.
+
+    How far they differ by rounding is learned from copies that are not equal: sets that the same
+    element of a finite group moved are equal, and pairs of these alone all say "not moved".
+    """
     size = points.square().sum((1, 2)).mean()
     products = (points @ points.mT).flatten(1) / size
     distances = torch.cdist(products, products, compute_mode="donot_use_mm_for_euclid_dist")
     distances.fill_diagonal_(torch.inf)
-    usual = 2 * float(distances.amin(1).median()) + 1e-9
+    flat = points.flatten(1)
+    equal = torch.cdist(flat, flat, compute_mode="donot_use_mm_for_euclid_dist") == 0
+    nearest = distances.amin(1).median()
+    others = distances.masked_fill(equal, torch.inf).amin(1).median()
+    usual = 2 * float(others if others <= same else nearest) + TINY
     pairs = []
     for i in range(len(points)):
-        nearest = float(distances[i].min())
-        if nearest == torch.inf:  # it has a partner, or nobody is left
+        closest = float(distances[i].min())
+        if closest == torch.inf:  # it has a partner, or nobody is left
             continue
-        alike = (distances[i] <= max(usual, nearest)).nonzero()[:, 0]
+        alike = (distances[i] <= max(usual, closest)).nonzero()[:, 0]
         j = int(alike[torch.randint(len(alike), (1,), generator=generator)])
         pairs.append((i, j))
         distances[[i, j]] = torch.inf
