@@ -30,8 +30,8 @@ FONTS = ("DejaVuSans", "DejaVuSerif", "DejaVuSansMono", "DejaVuSans-Bold")
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 NORMAL = "0.5,0.5,0.5/0.5,0.5,0.5"
 POSES = OrbitConfig.preset("quick").replace(
-    network=Network(kind="cnn", channels=16, features=64, dropout=0.1, largest=96),
-    training=Training(steps=600, batch_size=64, rounds=1, lr=5e-4),
+    network=Network(kind="cnn", channels=16, features=64, dropout=0.1, largest=192),
+    training=Training(steps=1200, batch_size=64, rounds=1, lr=5e-4),
     views=Views(before=0.3, least=0.25, most=0.6, jitter=0.0, readings=2),
 )
 
