@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 
 def blurs_of(model: "OrbitPosterior") -> Views:
-    """Amounts of blur in pixels of what networks see: edges were drawn on those of the data.
+    """Amounts of blur and grain in what networks see: edges were drawn on pixels of the data.
 
     Where shapes are asked for, all pictures become as blurred as the thinnest ones: that hides
     their edges as well.
     """
-    edges = 0.0 if model.chart.shapes else model.share * model.config.views.edges
-    return model.config.views.replace(edges=edges)
+    views, share = model.config.views, model.share
+    edges = 0.0 if model.chart.shapes else share * views.edges
+    return views.replace(edges=edges, grain=share * views.grain)
 
 
 def build_view(model: "OrbitPosterior", chart: Chart) -> View | PoseView:

@@ -128,6 +128,21 @@ def eigen(xx: Tensor, yy: Tensor, xy: Tensor) -> tuple[Tensor, Tensor]:
     return angle, torch.stack((mean + spread, mean - spread), -1)
 
 
+def singular(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """U (N, 2, 2), f (N, 2) and V^T (N, 2, 2) of matrices U diag(f) V^T.
+
+    Example:
+        >>> matrix = torch.tensor([[[2.0, 1.0], [0.5, 1.0]]])
+        >>> u, f, v = singular(matrix)
+        >>> torch.allclose(u @ torch.diag_embed(f) @ v, matrix, atol=1e-5)
+        True
+    """
+    square = matrix @ matrix.mT
+    angle, squares = eigen(square[..., 0, 0], square[..., 1, 1], square[..., 0, 1])
+    u, f = turns(angle), squares.clamp_min(1e-12).sqrt()
+    return u, f, (u.mT @ matrix) / f[..., None]
+
+
 @torch.no_grad()
 def find_poses(content: Tensor, chart: Chart, own: float = 0.0, pixel: float = 0.0) -> Poses:
     """How poses of contents (N, C, H, W) are spread, as a group changes them.

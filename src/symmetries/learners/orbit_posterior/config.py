@@ -21,6 +21,8 @@ class Views(Config):
         most: largest standard deviation of it; each view draws its own.
         edges: standard deviation, in pixels of the data, of a further blur where contents on a
             plain background turn: sharp edges show the pixels on which they were drawn.
+        grain: standard deviation, in the strength of the content, of noise in pixels of the data
+            where contents on a plain background turn: it hides what is left of those pixels.
         noise: largest standard deviation of the noise, in those of pixels.
         jitter: how much pictures are zoomed (as a logarithm), moved (in half-images) and made
             stronger or weaker before a move, where that is not asked for; 0 turns it off.
@@ -32,13 +34,14 @@ class Views(Config):
     least: float = 0.5
     most: float = 1.2
     edges: float = 1.5
+    grain: float = 0.1
     noise: float = 0.1
     jitter: float = 0.15
     margin: float = 1.0
     readings: int = 8
 
     def __post_init__(self) -> None:
-        for name in ("before", "least", "most", "edges", "noise", "jitter", "margin"):
+        for name in ("before", "least", "most", "edges", "grain", "noise", "jitter", "margin"):
             check_number(getattr(self, name), name, least=0)
         check_whole(self.readings, "readings")
         if self.most < self.least:

@@ -131,7 +131,7 @@ def _check_in_sight(model: "OrbitPosterior") -> None:
 def _mean_drifts(model: "OrbitPosterior", drifts: list[tuple[float, ...]]) -> dict[str, float]:
     """What the last round changed of the width of each coordinate, over the fits that say so."""
     known = [drift for drift in drifts if drift]
-    means = [sum(column) / len(drifts) for column in zip(*known, strict=True)]
+    means = [sum(column) / len(known) for column in zip(*known, strict=True)]
     return dict(zip(model.chart.names, means, strict=False))
 
 
@@ -224,7 +224,7 @@ class Fit:
         model, number = self.model, self.rounds
         recipe = model.config.training
         if number == 0:
-            self._learn_whitening()
+            self._look_at_views()
         longer = replace(recipe, steps=recipe.steps * 2 ** max(0, number - 1))
         before = self.bests or dict.fromkeys(self.network.parts, 0.0)  # that of the uniform law
         part, losses, early = fit_round(
@@ -252,15 +252,17 @@ class Fit:
         self.settled = overfits or steady or self.rounds >= self.most_rounds
 
     @torch.no_grad()
-    def _learn_whitening(self) -> None:
-        """Show the network what its views look like, before it learns from them."""
+    def _look_at_views(self) -> None:
+        """Show the network what its views and poses are like, before it learns from them."""
         model, device = self.model, device_of(self.run)
         rows = torch.arange(VIEWED)
         x = self.split[0][rows % len(self.split[0])].to(device)
         numbers = place_numbers(mix(model.seed, 14, self.fold), rows.to(device))
         u = model.chart.draw(numbers.rand(VIEWED, len(model.chart.coordinates)))
-        views = model.view.to(device)(x, u, numbers)
-        self.network.to(device).learn_whitening(views[1:])
+        asked, *shown = model.view.to(device)(x, u, numbers)
+        self.network.to(device).learn_whitening(shown)
+        if isinstance(model.view, PoseView):
+            self.network.head.begin_at(asked)
 
     @property
     def most_rounds(self) -> int:

@@ -19,6 +19,7 @@ from symmetries.learners.orbit_posterior.chart import Coordinate
 from symmetries.learners.orbit_posterior.numbers import Numbers
 
 WAVES = 6
+SPREAD = 0.05  # of the mass that densities begin with is everywhere
 Known = dict[int, Tensor]  # features of coordinates by their number
 
 
@@ -67,6 +68,17 @@ class Histograms(nn.Module):
     def dtype(self) -> torch.dtype:
         """Of the weights: training may cast them."""
         return next(self.parameters()).dtype
+
+    @torch.no_grad()
+    def begin_at(self, u: Tensor) -> None:
+        """Start the densities of lines at the law of coordinates u (N, D), instead of uniform.
+
+        Few pictures tell little more of a computed place or size than how those are distributed.
+        """
+        for j, coordinate in enumerate(self.coordinates):
+            if coordinate.kind == "line":
+                layers: Any = self.parts[j]
+                layers[4].bias.copy_(_smooth_histogram(coordinate, u[:, j]).log())
 
     def log_ratio(
         self,
@@ -203,6 +215,16 @@ def _bin(coordinate: Coordinate, value: Tensor) -> tuple[Tensor, Tensor]:
         return low.long(), place - low
     low = place.floor()
     return low.long() % coordinate.size, place - low
+
+
+def _smooth_histogram(coordinate: Coordinate, values: Tensor) -> Tensor:
+    """Masses (size,) of values (N,) on a line, by Gaussians of Silverman's width."""
+    size, cell = coordinate.size, coordinate.span / coordinate.size
+    middles = (torch.arange(size, device=values.device) + 0.5) * cell - coordinate.reach
+    width = 0.9 * values.std() * len(values) ** -0.2
+    away = (middles - values[:, None]) / width.clamp_min(cell)
+    found = F.softmax(-0.5 * away.square(), -1).mean(0)
+    return (1 - SPREAD) * found + SPREAD / size
 
 
 def _waves(coordinate: Coordinate, value: Tensor) -> Tensor:

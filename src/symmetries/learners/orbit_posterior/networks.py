@@ -80,6 +80,9 @@ class PoseNetwork(nn.Module):
         backbone: any module from views (N, C, H, W) to features (N, F); by default one is made.
         numbers: how many features views have beside their pictures.
         two: whether there are two pictures of each view: lines are read from the second one.
+
+    Where hues are asked for beside other moves, the strongest channel of each pixel is shown, too:
+    it is the same in every hue, and shows how the content lies.
     """
 
     def __init__(
@@ -93,6 +96,10 @@ class PoseNetwork(nn.Module):
     ) -> None:
         super().__init__()
         kind = network_kind(config.kind, shape)
+        hues = "hue" in {c.name for c in coordinates} and len(coordinates) > 1
+        self.strongest = backbone is None and hues
+        if self.strongest:
+            shape = (shape[0] + 1, *shape[1:])
         self.whitening = Whitening(shape) if backbone is None else None
         self.backbone = backbone or _built(kind, shape, config)
         features = config.features if backbone is None else _features(backbone, shape)
@@ -118,21 +125,28 @@ class PoseNetwork(nn.Module):
 
     def read(self, shown: Sequence[Tensor]) -> Tensor:
         """Features (N, F) of pictures, and of numbers where there are any."""
-        pictures = shown[0].to(self.head.dtype)
+        pictures = self._channels(shown[0]).to(self.head.dtype)
         if self.whitening is not None:
             pictures = self.whitening(pictures)
         parts = [self.backbone(pictures).flatten(1)]
         if self.coarse is not None:
-            parts.append(self.coarse(shown[1].to(self.head.dtype)).flatten(1))
+            coarse = self._channels(shown[1]).to(self.head.dtype)
+            parts.append(self.coarse(coarse).flatten(1))
         every = torch.cat((*parts, *shown[len(parts) :]), -1) if len(shown) > 1 else parts[0]
         return every.to(self.head.dtype)
 
     def learn_whitening(self, shown: Sequence[Tensor]) -> None:
         """Show the layers that whiten what pictures look like; other backbones have none."""
         if self.whitening is not None:
-            self.whitening.learn(shown[0])
+            self.whitening.learn(self._channels(shown[0]))
         if self.coarse is not None:
-            self.coarse_whitening.learn(shown[1])
+            self.coarse_whitening.learn(self._channels(shown[1]))
+
+    def _channels(self, pictures: Tensor) -> Tensor:
+        """Pictures (N, C, H, W), with the strongest channel behind them where it is shown."""
+        if not self.strongest:
+            return pictures
+        return torch.cat((pictures, pictures.amax(1, keepdim=True)), 1)
 
     @property
     def parts(self) -> dict[str, tuple[tuple[str, ...], list[int]]]:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 # Half-widths that are planted, as a share of the reach: of an angle that is 180 degrees.
 NARROW, WIDE = 0.12, 0.4
 SHARE, POWER_SHARE = 1.0, 2.0  # of the steps of a first round: of a refit, of the test of power
+SHAPES_SHARE = 4.0  # of a refit where shapes change, which take many rounds to learn
 INVISIBLE = 0.8  # of the uniform width: data that have nearly everything show no more
 RUN: dict[str, Any] = {"progress": False, "log_every": 10**6}
 
@@ -123,8 +124,8 @@ def plant_and_recover(
 ) -> list[Planted]:
     """Plant a narrow and a wide transformation, all parameters at once, and fit again.
 
-    Each fit starts from the weights of the first fold and takes as many steps as a
-    first round.
+    Each fit starts from the weights of the first fold and takes as many steps as a first round, or
+    several times as many where shapes change.
 
     Args:
         model: fitted.
@@ -146,7 +147,8 @@ def plant_and_recover(
         u, ranges = placed(model, u, images)
         planted = moved(model, u, images)
         places.append(ranges)
-        refits.append(partial(_refit, model, planted, unseen.rows, mix(seed, 22, number)))
+        steps = SHAPES_SHARE if model.chart.shapes else SHARE
+        refits.append(partial(_refit, model, planted, unseen.rows, mix(seed, 22, number), steps))
     rows = []
     at_a_time = None if model.shares_cores else 1
     every = side_by_side(refits, at_a_time, model.threads, model.device)
@@ -224,7 +226,7 @@ def _posed_refit(
 
 
 def _refit(
-    model: "OrbitPosterior", images: Tensor, unseen: Tensor, seed: int, share: float = SHARE
+    model: "OrbitPosterior", images: Tensor, unseen: Tensor, seed: int, share: float
 ) -> tuple[list[Densities], list[Sets]]:
     """Densities and sets (M,) of unseen pictures after a training from where the first fit stands.
 

@@ -101,7 +101,7 @@ class PoseReader(nn.Module):
         super().__init__()
         self.chart, self.views = model.chart, views
         self.limits = dict(limits or {})
-        config = model.view.config.replace(jitter=0.0, noise=0.0)
+        config = model.view.config.replace(jitter=0.0, noise=0.0, grain=0.0)
         channels, height, width = model.shape
         rows, columns = (_shrinking(height, width, model.config.network.largest, k) for k in (0, 1))
         shape = (channels, len(rows), len(columns))

@@ -20,6 +20,7 @@ from symmetries.learners.orbit_posterior.canonical import (
     eigen,
     matrix_of,
     moments,
+    singular,
     stretches,
     symmetric_exp,
     turned,
@@ -115,6 +116,10 @@ class PoseView(nn.Module):
         if self.chart.colours is not None:
             act, shown = ColourAction(self.chart.colours), (x + self.frame.fill).clamp(0, 1)
             x = act(self.chart.colour(u).to(x.dtype), shown) - self.frame.fill
+        if self.turns and config.grain:
+            # Contents that stay in their place show by the pixels of their edges how they turn.
+            peak = x.abs().amax((1, 2, 3), keepdim=True)
+            x = x + config.grain * peak * (x != 0) * numbers.randn(*x.shape).to(x.dtype)
         x = x * (strengths(self.chart, config, numbers, n) / self.scale).to(x.dtype)
         level = config.noise * numbers.rand(n, 1, 1, 1)
         seen = []
@@ -147,16 +152,18 @@ class PoseView(nn.Module):
         before = (config.before**2 + config.edges**2) ** 0.5
         x = blur(x, x.new_full((1,), before), zero_around=True)
         unit = numbers.rand(n, 1)[:, 0].to(centre.dtype)
-        angle = 2 * math.pi * unit if "rotation" in names else torch.zeros_like(unit)
-        logs = torch.zeros_like(centre)
-        if own:
-            mine, logs = eigen(*matrix_of(own))
-            angle = mine if self.shapes else angle
+        axes = turns(2 * math.pi * unit if "rotation" in names else torch.zeros_like(unit))
+        back = axes.mT
         # A canonical picture tells sizes and shapes by a few per cent, as pixels blur small content
         # more; random stretches hide that, before all pictures are blurred alike.
         hidden = config.jitter * numbers.randn(n, 2).to(centre.dtype).clamp(-2, 2)
-        factor = self.poses.extent * torch.exp(logs + HIDDEN * hidden)
-        axes = turns(angle)
+        factor = self.poses.extent * torch.exp(HIDDEN * hidden)
+        if self.shapes:
+            # Along axes of their own: along those of the stretch they would show these.
+            stretch = symmetric_exp(*matrix_of(own)) @ axes @ torch.diag_embed(factor) @ back
+            axes, factor, back = singular(stretch)
+        elif own:
+            factor = factor * torch.exp(eigen(*matrix_of(own))[1])
         theta = torch.cat((axes @ torch.diag_embed(factor), centre[..., None]), -1)
         how: Any = {"interpolation": self.action.interpolation}
         x = warp(x, theta.to(x.dtype), **how)
@@ -173,7 +180,7 @@ class PoseView(nn.Module):
             pictures.insert(0, (sharp, False))
         if not self.turned:
             return pictures
-        back = torch.cat((axes.mT @ q.mT.to(axes.dtype), torch.zeros_like(centre)[..., None]), -1)
+        back = torch.cat((back @ q.mT.to(axes.dtype), torch.zeros_like(centre)[..., None]), -1)
         every = warp(torch.cat([picture for picture, _ in pictures], 1), back.to(x.dtype), **how)
         split = every.split(x.shape[1], 1)
         return [(part, coarse) for part, (_, coarse) in zip(split, pictures, strict=True)]

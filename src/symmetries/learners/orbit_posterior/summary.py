@@ -1,5 +1,6 @@
 """What was found: a width with an interval and a verdict for each parameter, and warnings."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
@@ -13,7 +14,7 @@ from symmetries.learners.orbit_posterior.cautions import (
     cut_off,
     self_test_sentence,
 )
-from symmetries.learners.orbit_posterior.chart import DIRECTED, SHIFTS, Coordinate
+from symmetries.learners.orbit_posterior.chart import DIRECTED, Coordinate
 from symmetries.learners.orbit_posterior.crossing import (
     Crossed,
     calibrated,
@@ -51,6 +52,7 @@ from symmetries.learners.orbit_posterior.verdicts import (
 if TYPE_CHECKING:
     from symmetries.learners.orbit_posterior.model import OrbitPosterior
 
+DRIFTED = 0.05  # logarithm of a width, by what the last of several rounds changed it
 SEVERAL = "pictures look alike in several separate poses, or these poses occur"
 
 
@@ -167,11 +169,10 @@ def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> tuple[Orbit
         for d, line in pairs
     ]
     restless = max(model.rises) > UNSETTLED
-    # Shapes of contents that are not yet told apart add to widths, which nothing else shows.
-    unsettled = restless and model.chart.shapes
     parts: list[ParameterSummary] = []
     for j, (density, line) in enumerate(zip(found.reading, lines, strict=True)):
         coordinate = density.coordinate
+        unsettled = restless and abs(model.drifts.get(coordinate.name, math.inf)) > DRIFTED
         verdict, why, line = verdict_of(coordinate, line, checked.power.get(coordinate.name))
         told = told_pictures(density, line, usable)
         apart = in_parts(told)
@@ -187,13 +188,13 @@ def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> tuple[Orbit
             verdict = "cannot be told"
         if verdict == "partial" and coordinate.name in DIRECTED and _untold(parts, "rotation"):
             verdict, why = "cannot be told", "directions are unknown where rotations cannot be told"
-        if verdict == "partial" and coordinate.name not in SHIFTS and unsettled:
+        if verdict == "partial" and unsettled and model.chart.shapes:
             verdict, why = "cannot be told", "training had not settled; train longer"
         if verdict == "partial" and cut_off(model, coordinate.name):
             verdict, why = "cannot be told", cut_off(model, coordinate.name)
         gap = gaps.get(coordinate.name, 0.0)
         if verdict == "cannot be told":
-            line = untold_interval(line, coordinate, why, others, restless)
+            line = untold_interval(line, coordinate, why, others, unsettled)
         poses = (pose_order(told) or 1) if apart and verdict == "partial" else 1
         part = _part(model, density, line, verdict, usable, gap)
         part = replace(part, reason=why, poses=poses)

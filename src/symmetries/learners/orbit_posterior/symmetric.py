@@ -86,10 +86,11 @@ def _versions(x: Tensor, chart: Chart, frame: Frame) -> list[Tensor]:
     if chart.colours is not None and "hue" in chart.names:
         act = ColourAction(chart.colours)
         u = chart.identity(len(x), x.device)
-        for k in range(1, ANGLES):
-            u[:, chart.names.index("hue")] = 2 * math.pi * k / ANGLES - math.pi
-            shown = (x + frame.fill).clamp(0, 1)
-            every.append(act(chart.colour(u).to(x.dtype), shown) - frame.fill)
+        for v in list(every):
+            for k in range(1, ANGLES):
+                u[:, chart.names.index("hue")] = 2 * math.pi * k / ANGLES
+                shown = (v + frame.fill).clamp(0, 1)
+                every.append(act(chart.colour(u).to(x.dtype), shown) - frame.fill)
     return every
 
 
