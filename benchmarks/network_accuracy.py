@@ -90,7 +90,7 @@ class Comparison:
             **{
                 "samples": given.samples if degrees else 1, "steps": given.steps,
                 "batch_size": given.batch, "curvature_rows": given.rows,
-                "every": max(1, given.steps // 12), "search": 5, **more,
+                "every": max(1, given.steps // 12), "search": 5, "lr": given.lr, **more,
             }
         )  # fmt: skip
         shape, classes = tuple(images.shape[1:]), self.classes
@@ -233,6 +233,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--steps", type=int, default=800)
     parser.add_argument("--batch", type=int, default=100)
+    parser.add_argument("--lr", type=float, default=2e-3)
     parser.add_argument("--samples", type=int, default=16)
     parser.add_argument("--width", type=int, default=16, help="channels of the first layer")
     parser.add_argument("--rows", type=int, default=1000, help="of the curvature")
@@ -253,7 +254,7 @@ def main() -> None:
             Comparison(*sets(seen, unseen, labels, law, seed), given, seed) for seed in given.seeds
         ]
         for row in measured(method, law, several):
-            settings = {"steps": given.steps, "samples": given.samples}
+            settings = {"steps": given.steps, "samples": given.samples, "lr": given.lr}
             rows.append({"data": law, "labels": labels, **row, **settings})
             shown = {k: round(v, 4) if isinstance(v, float) else v for k, v in rows[-1].items()}
             print(shown, flush=True)

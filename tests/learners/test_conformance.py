@@ -327,6 +327,19 @@ def test_the_summary_goes_to_json_and_back(case, fitted):
     assert model.summary(case.data) == found, "random"
 
 
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.labelled])
+def test_a_summary_of_some_images_is_not_of_the_first_class_alone(name):
+    model = CASES[name].make()
+    x, labels = torch.zeros(600, *SHAPE), (torch.arange(600) // 300)  # one answer for all images
+    answer = int(model(x[:1]).argmax())
+    if answer > 1:
+        labels = torch.where(labels == 1, answer, labels)
+    found = model.summary((x, labels), most=100)
+    numbers = found.to_dict() if hasattr(found, "to_dict") else found.model_dump()
+    share = numbers["score"] if "score" in numbers else numbers["accuracy"]
+    assert 0.3 < share < 0.7
+
+
 @every_learner
 def test_the_report_is_one_page(case, fitted, tmp_path):
     model, _ = fit(case, fitted)

@@ -284,6 +284,33 @@ def test_frozen_weights_are_kept_and_all_others_are_drawn_anew():
     assert change.abs().max() > 0.1
 
 
+def test_a_frozen_weight_beside_a_trained_bias_is_kept_when_a_candidate_is_repeated():
+    module = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(32, 4))
+    module[0].weight.requires_grad_(False)
+    module[2].weight.requires_grad_(False)
+    before = {name: value.clone() for name, value in module.named_parameters()}
+    reinitialise(module, 1)
+    kept = {name for name, value in module.named_parameters() if torch.equal(value, before[name])}
+    assert kept == {"0.weight", "2.weight"}
+
+
+def test_weights_that_a_layer_does_not_reset_are_drawn_anew_when_a_candidate_is_repeated():
+    class Mixed(nn.Linear):
+        def __init__(self):
+            super().__init__(36, 4)
+            self.inner = nn.Parameter(torch.randn(4, 36))
+
+        def forward(self, x):
+            return super().forward(x) + x @ self.inner.T
+
+    torch.manual_seed(0)
+    module = Mixed()
+    before = module.inner.detach().clone()
+    reinitialise(module, 1)
+    change = (module.inner.detach() - before).std()
+    assert float(change) == pytest.approx(2**0.5 * float(before.std()), rel=0.3)
+
+
 def test_one_parameter_is_averaged_over_midpoints():
     model = evenly_averaged(nn.Sequential(nn.Flatten(), nn.Linear(36, 4)), sampling="sobol")
     width = model.network.box.half_width.detach()

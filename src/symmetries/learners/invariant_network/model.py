@@ -7,6 +7,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from symmetries._utils.sampling import some_of
 from symmetries._validation.checks import (
     check_class_range,
     check_image_shape,
@@ -236,13 +237,13 @@ class InvariantNetwork(LabelledLearner):
 
         Args:
             data: a set of labelled images, or images (N, C, H, W) and targets.
-            most: number of images to look at, the first ones.
+            most: number of images to look at, a random choice.
             samples: number of transformations; None is that of the training.
             seed: random seed of the transformations.
         """
         check_whole(most, "most")
         samples = self.config.samples if samples is None else samples
-        images, targets = (part[:most].to(self.device) for part in self._checked(data))
+        images, targets = (some_of(part, most).to(self.device) for part in self._checked(data))
         evidence, eta = self.evidence(), self.eta(samples, seed)
         generator = torch.Generator(self.device).manual_seed(seed)
         rows = self.config.evidence.curvature_rows

@@ -42,19 +42,24 @@ def check_layers(module: nn.Module) -> None:
 def reinitialise(module: nn.Module, seed: int) -> None:
     """Draw initial values anew, of all weights that are trained.
 
-    Layers with ``reset_parameters`` do it; other weights, such as those of attention and of layers
-    of one's own, get normal random numbers with the mean and standard deviation that they have.
+    Layers with ``reset_parameters`` do it. Weights that it leaves alone, and those of other layers,
+    such as attention, get normal random numbers with the mean and standard deviation that they
+    have. Frozen weights stay, also those beside trained ones in a layer.
     """
+    frozen = {value: value.clone() for value in module.parameters() if not value.requires_grad}
     with seeded(seed):
         for part in module.modules():
             own = [p for p in part.parameters(recurse=False) if p.requires_grad]
+            before = [value.clone() for value in own]
             reset = getattr(part, "reset_parameters", None)
             if own and callable(reset):
                 reset()
-                continue
-            for value in own:
-                spread = value.std(correction=0) if value.numel() > 1 else 0.0
-                value.copy_(value.mean() + spread * torch.randn(value.shape).to(value))
+            for value, old in zip(own, before, strict=True):
+                if torch.equal(value, old):
+                    spread = value.std(correction=0) if value.numel() > 1 else 0.0
+                    value.copy_(value.mean() + spread * torch.randn(value.shape).to(value))
+    for value, old in frozen.items():
+        value.copy_(old)
 
 
 @torch.no_grad()

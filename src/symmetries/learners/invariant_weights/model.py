@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from symmetries._utils.sampling import some_of
 from symmetries._validation.checks import check_image_shape, check_whole
 from symmetries.actions.base import Action
 from symmetries.groups.base import Group
@@ -136,12 +137,12 @@ class InvariantWeights(LabelledLearner):
 
         Args:
             data: a set of labelled images, or images (N, C, H, W) and targets.
-            most: number of images to look at, the first ones.
+            most: number of images to look at, a random choice.
             samples: number of transformations.
             seed: random seed of the transformations.
         """
         check_whole(most, "most")
-        images, targets = (part[:most] for part in labelled_images(data, self.shape))
+        images, targets = (some_of(part, most) for part in labelled_images(data, self.shape))
         found = evaluate(self.network, [images], targets, samples=samples, seed=seed)
         fit = float(found.log_likelihood[0])
         side, widths = max(self.shape[1:]), self.network.half_width[0].tolist()

@@ -5,6 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
+from symmetries._utils.sampling import some_of
 from symmetries._validation.checks import check_image_shape, check_whole, invalid
 from symmetries.actions.base import Action
 from symmetries.groups.base import Group
@@ -123,9 +124,9 @@ class RelaxedEquivariance(LabelledLearner):
 
         Args:
             data: a set of labelled images, or images (N, C, H, W) and labels (N,).
-            most: number of images to look at, the first ones.
+            most: number of images to look at, a random choice.
         """
         check_whole(most, "most")
-        images, labels = (part[:most] for part in labelled_images(data, self.shape))
+        images, labels = (some_of(part, most) for part in labelled_images(data, self.shape))
         rows = relaxation(self.network, images[:LOOKED_AT].to(self.device))
         return RelaxedSummary(len(images), accuracy(self.network, images, labels), rows)

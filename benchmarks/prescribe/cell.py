@@ -1,0 +1,161 @@
+"""One cell of the benchmark: all ways to augment one draw of labelled pictures, on a test set."""
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from benchmarks.prescribe.trivial import trivial_augment
+from torch import Tensor
+
+from symmetries import prescribe
+from symmetries.analysis.augmentation_laws import Law, draw, moved
+from symmetries.analysis.quick_networks import Size, Trial, order, scores_of, train
+from symmetries.data import ImageSet, load
+from symmetries.training.step import mix
+
+GRID = (
+    Law(shift=0.1),
+    Law(rotation=15, shift=0.05, zoom=1.1),
+    Law(rotation=30, shift=0.1, zoom=1.2),
+    Law(rotation=15, shift=0.1, flip_x=0.5),
+)
+CHUNK = 1000  # pictures that TrivialAugmentWide moves at once
+DARK = ("mnist", "fashion-mnist", "digits")  # sets whose background is 0
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is drawn: a data set, its planted turns in degrees, how many labels, and the seed."""
+
+    data: str
+    spread: float
+    labels: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How cells are computed.
+
+    Args:
+        folder: that holds a folder for each data set; None is where they usually are.
+        device: to train on.
+        preset: of ``prescribe``.
+        network: that is trained without and with each augmentation.
+        steps: of these trainings.
+        test: number of test pictures; None is all.
+        development: measure on other pictures of the training set.
+    """
+
+    folder: str | None = None
+    device: str = "cpu"
+    preset: str = "default"
+    network: str = "resnet"
+    steps: int = 1500
+    test: int | None = None
+    development: bool = False
+
+
+def planted(x: Tensor, spread: float, fill: float | None, seed: int) -> Tensor:
+    """Pictures (N, C, H, W) each turned by up to so many degrees."""
+    if not spread:
+        return x
+    generator = torch.Generator().manual_seed(seed)
+    rows = draw([Law(rotation=spread)], torch.zeros(len(x), dtype=torch.int64), generator)
+    return torch.cat(
+        [moved(a, b, fill) for a, b in zip(x.split(2000), rows.split(2000), strict=True)]
+    )
+
+
+def with_trivial(x: Tensor, y: Tensor, classes: int, size: Size, seed: int) -> Trial:
+    """A training on pictures that TrivialAugmentWide has moved, in the order of the others."""
+    generator = torch.Generator().manual_seed(mix(seed, 81) % 2**31)
+    rows = order(len(x), size, generator)
+    flat = rows.flatten()
+    made = torch.cat(
+        [trivial_augment(x[part.to(x.device)], generator) for part in flat.split(CHUNK)]
+    )
+    every = torch.arange(len(flat)).view_as(rows)
+    return Trial(made, y[flat], [Law()] * classes, 0.0, size, seed, every)
+
+
+@lru_cache(maxsize=4)
+def _read(name: str, folder: str | None) -> tuple[ImageSet, ImageSet]:
+    own = None if folder is None else str(Path(folder) / name)
+    return load(name, "train", own), load(name, "test", own)
+
+
+def compute(cell: Cell, how: Setting, in_time: Callable[[float], bool]) -> dict[str, Any] | None:
+    """All policies on one draw of labelled pictures; None if its end would come too late.
+
+    Args:
+        cell: what is drawn.
+        how: the sizes of everything.
+        in_time: whether so many seconds are left.
+    """
+    start = time.time()
+    device = torch.device(how.device)
+    source, test = _read(cell.data, how.folder)
+    shuffled = torch.randperm(len(source), generator=torch.Generator().manual_seed(cell.seed))
+    if how.development:
+        test = source.subset(shuffled[-10000:])
+    test = test.subset(range(how.test)) if how.test else test
+    fill = 0.0 if cell.data in DARK else None
+    few = source.subset(shuffled[: cell.labels])
+    x = planted(few.images, cell.spread, fill, mix(cell.seed, 1) % 2**31).to(device)
+    far = planted(test.images.to(device), cell.spread, fill, 2**20)
+    y = few.labels
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = prescribe(
+            ImageSet(x.cpu(), y, class_names=few.class_names, name=cell.data),
+            preset=how.preset,
+            fill=fill,
+            seed=cell.seed,
+            device=device.type,
+            progress=False,
+        )
+    took = time.time() - start
+    if not in_time(0.7 * took):
+        return None
+    names = found.data.classes or tuple(map(str, range(10)))
+    laws = [Law(**{move.name: move.by_class[own] for move in found.moves}) for own in names]
+    size = Size(how.steps, 128, 1, how.network)
+    here = (torch.arange(len(x)) % 5 == 0).to(device)
+    part = here.cpu()
+
+    def same(law: Law) -> list[Law]:
+        return [law] * len(names)
+
+    trials = [Trial(x, y, own, fill, size, cell.seed) for own in (same(Law()), laws)]
+    trials.append(with_trivial(x, y, len(names), size, cell.seed))
+    trials += [Trial(x[~here], y[~part], same(law), fill, size, cell.seed) for law in GRID]
+    none, ours, theirs, *chosen = train(trials)
+    held = [float(scores_of(net, x[here], y[part])[0].mean()) for net in chosen]
+    best = GRID[held.index(max(held))]
+    (grid,) = train([Trial(x, y, same(best), fill, size, cell.seed)])
+    peers = {"none": none, "prescribed": ours, "grid": grid, "TrivialAugmentWide": theirs}
+    reached = {
+        key: round(100 * float(scores_of(net, far, test.labels)[0].mean()), 2)
+        for key, net in peers.items()
+    }
+    return {
+        **asdict(cell),
+        "predicted": {"gain": found.gain.mean, "low": found.gain.low, "high": found.gain.high},
+        "realised": round(reached["prescribed"] - reached["none"], 2),
+        "accuracy": reached,
+        "grid_chose": best.moves(),
+        "prescribed": {move.name: move.amount for move in found.moves},
+        "limited": {m.name: m.by_class for m in found.moves if len(set(m.by_class.values())) > 1},
+        "tried": [[one.amounts, round(one.gain.mean, 2)] for one in found.tried],
+        "conflicts": [
+            [one.name, one.first, one.second, one.amount, one.limit] for one in found.conflicts
+        ],
+        "prescribe_seconds": round(took, 1),
+        "seconds": round(time.time() - start, 1),
+    }
