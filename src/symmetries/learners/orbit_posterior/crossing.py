@@ -13,7 +13,7 @@ from symmetries.learners.orbit_posterior.calibrating import (
     recalibrated,
     shortest_arc,
 )
-from symmetries.learners.orbit_posterior.chart import Coordinate
+from symmetries.learners.orbit_posterior.chart import STRETCHES, Coordinate
 from symmetries.learners.orbit_posterior.reading import Densities, read
 from symmetries.learners.orbit_posterior.symmetric import self_symmetric
 from symmetries.learners.orbit_posterior.verdicts import (
@@ -93,11 +93,13 @@ def headlines(
 ) -> list[Headline]:
     """One headline for each coordinate, from the pictures that are usable (N,)."""
     lines = []
-    curve = LearningCurve(model.smaller_share, repeats and model.frame.plain)
     for choosing, reading, fewer in zip(found.choosing, found.sets, found.fewer, strict=True):
         widths, own = choosing.widths()[usable], fewer[usable[: len(fewer)]]
         rule, cell = model.config.reading, choosing.cell
         cell = 0.02 if choosing.coordinate.kind == "finite" else cell
+        # Which content it is must be recognised before its shape tells how it was stretched.
+        known = choosing.coordinate.name not in STRETCHES or not model.chart.shapes
+        curve = LearningCurve(model.smaller_share, repeats and model.frame.plain and known)
         line = headline(widths, reading[usable], own, found.folds[usable], rule, cell, seed, curve)
         lines.append(possible(line, choosing.coordinate))
     return lines

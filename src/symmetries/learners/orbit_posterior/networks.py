@@ -19,6 +19,7 @@ from symmetries.ops.rounded import call_rounded
 
 PATTERNS = 16  # principal components that are whitened
 FLOOR = 0.03  # of the variance of all pixels: components that are weaker stay as they are
+COLOURS = 4  # places along each side whose mean colours are seen
 SMALL = 16  # sides below it are read by a fully connected network
 
 
@@ -81,8 +82,8 @@ class PoseNetwork(nn.Module):
         numbers: how many features views have beside their pictures.
         two: whether there are two pictures of each view: lines are read from the second one.
 
-    Where hues are asked for beside other moves, the strongest channel of each pixel is shown, too:
-    it is the same in every hue, and shows how the content lies.
+    Where hues are asked for beside other moves, they see the strongest channel of each pixel, which
+    is the same in every hue and shows how the content lies, and colours coarsely.
     """
 
     def __init__(
@@ -143,10 +144,12 @@ class PoseNetwork(nn.Module):
             self.coarse_whitening.learn(self._channels(shown[1]))
 
     def _channels(self, pictures: Tensor) -> Tensor:
-        """Pictures (N, C, H, W), with the strongest channel behind them where it is shown."""
+        """Pictures (N, C, H, W), or their strongest channel and coarse colours (N, C + 1, H, W)."""
         if not self.strongest:
             return pictures
-        return torch.cat((pictures, pictures.amax(1, keepdim=True)), 1)
+        strongest = pictures.amax(1, keepdim=True)
+        colours = F.adaptive_avg_pool2d(pictures - strongest, COLOURS)
+        return torch.cat((strongest, F.interpolate(colours, pictures.shape[-2:])), 1)
 
     @property
     def parts(self) -> dict[str, tuple[tuple[str, ...], list[int]]]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from symmetries.learners.orbit_posterior.calibrating import Sets, read_sets
-from symmetries.learners.orbit_posterior.chart import Coordinate
+from symmetries.learners.orbit_posterior.chart import SHIFTS, Chart, Coordinate
 from symmetries.learners.orbit_posterior.planted_places import placed
 from symmetries.learners.orbit_posterior.posing import posed_by_rule
 from symmetries.learners.orbit_posterior.reading import MASS, Densities, smallest_set
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 # Half-widths that are planted, as a share of the reach: of an angle that is 180 degrees.
 NARROW, WIDE = 0.12, 0.4
 SHARE, POWER_SHARE = 1.0, 2.0  # of the steps of a first round: of a refit, of the test of power
+FROM, TO = 64, 1024  # pictures between which moves are drawn
 SHAPES_SHARE = 4.0  # of a refit where shapes change, which take many rounds to learn
 INVISIBLE = 0.8  # of the uniform width: data that have nearly everything show no more
 RUN: dict[str, Any] = {"progress": False, "log_every": 10**6}
@@ -75,24 +76,24 @@ def nearest_planted(planted: list[Planted], name: str, width: float) -> Planted 
 def with_misses(line: Headline, coordinate: Coordinate, planted: list[Planted]) -> Headline:
     """The interval with what the self-test missed, beyond the error that every interval has.
 
-    Of an angle it is the ratio at the planted width nearest to this one. Along a line a picture may
-    show by its sharpness how far it was moved, and then all widths are too small: what the wider
+    It is the ratio at the planted width nearest to this one. Along a line a picture may also show
+    by its sharpness how far it was moved, and then all widths are too small: what the wider
     planting should have added to the square of the width, and what it did, show by how much.
     """
     rows = [p for p in planted if p.name == coordinate.name and p.visible and p.ratio > 0]
-    if not rows or coordinate.kind == "finite":
+    missed = nearest_planted(planted, coordinate.name, line.width)
+    if missed is None or coordinate.kind == "finite":
         return line
-    if coordinate.kind == "circle" or not rows[0].added:
-        missed = nearest_planted(planted, coordinate.name, line.width)
-        ratio = 1.0 if missed is None else _beyond(missed.ratio)
-        if coordinate.kind == "circle":
-            ratio = max(ratio, line.width / uniform_width(coordinate))  # no interval exceeds it
-    else:
+    ratios = [_beyond(missed.ratio)]
+    if coordinate.kind == "circle":
+        ratios = [max(ratios[0], line.width / uniform_width(coordinate))]  # no interval exceeds it
+    elif missed.added:
         wide, before = max(rows, key=lambda p: p.length), line.width**2
         added = (wide.length * _beyond(wide.ratio)) ** 2 - before
-        ratio = min(max(added / max(wide.length**2 - before, 1e-12), 0.05), 4.0) ** 0.5
-    right = line.width / ratio
-    return replace(line, low=min(line.low, right), high=max(line.high, right))
+        share = added / max(wide.length**2 - before, 1e-12)
+        ratios = [max(ratios[0], 1.0), min(max(share, 0.05), 1.0) ** 0.5]
+    right = [line.width / ratio for ratio in ratios]
+    return replace(line, low=min(line.low, *right), high=max(line.high, *right))
 
 
 def _beyond(ratio: float) -> float:
@@ -153,10 +154,62 @@ def plant_and_recover(
     at_a_time = None if model.shares_cores else 1
     every = side_by_side(refits, at_a_time, model.threads, model.device)
     for share, ranges, (_, found) in zip((NARROW, WIDE), places, every, strict=True):
+        expected = expected_widths(model.chart, means, share, mix(seed, 25))
         for j, c in enumerate(model.chart.coordinates):
             width = found[j][unseen.told[j]].width()
-            rows.append(_row(model, c, share, means[j], widths[j], width, ranges.get(c.name)))
+            how = (share, expected[j], ranges.get(c.name))
+            rows.append(_row(model, c, widths[j], width, *how))
     return rows
+
+
+def expected_widths(chart: Chart, means: list[Tensor], share: float, seed: int) -> list[float]:
+    """Widths that data should have after moves were planted on top of their own.
+
+    Moves along one coordinate, and moves that commute, add up. Turns and shapes do not commute: a
+    turned stretch is one in another direction. There the moves between pictures are drawn.
+
+    Args:
+        chart: of the group.
+        means: mean density of each coordinate of the data, centred.
+        share: of the reach, that is planted to either side.
+        seed: of what is drawn.
+    """
+    found = []
+    for c, mean in zip(chart.coordinates, means, strict=True):
+        if c.kind == "finite":
+            found.append(float(c.size))
+            continue
+        spread = _spread(mean, share * len(mean), c.kind == "circle")
+        found.append(float(smallest_set(spread)) * c.span / len(mean))
+    if not (chart.shapes and "rotation" in chart.names):
+        return found
+    generator = torch.Generator().manual_seed(seed)
+    shape = (FROM + TO, len(found))
+    own, planted = torch.zeros(shape), torch.zeros(shape)
+    for j, (c, mean) in enumerate(zip(chart.coordinates, means, strict=True)):
+        if c.kind != "finite" and c.name not in SHIFTS:
+            unit = torch.rand(2, FROM + TO, generator=generator)
+            place = torch.multinomial(mean, FROM + TO, True, generator=generator) + unit[0]
+            own[:, j] = place / len(mean) * c.span - c.reach
+            planted[:, j] = share * c.reach * (2 * unit[1] - 1)
+    every = (chart.matrix(planted) @ chart.matrix(own))[:, :2, :2]
+    block = every[None, FROM:] @ torch.linalg.inv(every[:FROM, None])
+    moves = chart.coordinates_of(
+        block, torch.zeros(FROM, TO, 2), torch.zeros(*block.shape[:2], shape[1])
+    )
+    for j, c in enumerate(chart.coordinates):
+        if c.kind != "finite" and c.name not in SHIFTS and c.name in chart.names:
+            found[j] = float(smallest_intervals(moves[..., j], c).median())
+    return found
+
+
+def smallest_intervals(values: Tensor, c: Coordinate) -> Tensor:
+    """Length (N,) of the shortest interval, or arc, that holds 90 % of values (N, S)."""
+    ordered = values.sort(-1).values
+    if c.kind == "circle":
+        ordered = torch.cat((ordered, ordered + c.span), -1)
+    count = math.ceil(MASS * values.shape[-1])
+    return (ordered[:, count - 1 :] - ordered[:, : 1 - count]).amin(-1).clamp(max=MASS * c.span)
 
 
 def power_width(
@@ -245,19 +298,17 @@ def _refit(
 def _row(
     model: "OrbitPosterior",
     c: Coordinate,
-    share: float,
-    mean: Tensor,
     width: float,
     found: float,
+    share: float,
+    expected: float,
     place: float | None,
 ) -> Planted:
+    """What was recovered of one coordinate: ``found`` where ``expected`` should be."""
     side = max(model.shape[1:])
-    if c.kind == "finite":
-        expected, planted, uniform = float(c.size), float(c.size), float(c.size)
-    else:
-        cell = c.span / len(mean)
-        expected = float(smallest_set(_spread(mean, share * len(mean), c.kind == "circle"))) * cell
-        planted, uniform = 0.9 * share * c.span, 0.9 * c.span
+    finite = c.kind == "finite"
+    uniform = float(c.size) if finite else MASS * c.span
+    planted = uniform if finite else share * uniform
     visible = width < INVISIBLE * uniform
     if place is not None:
         expected = planted = 2 * MASS * place

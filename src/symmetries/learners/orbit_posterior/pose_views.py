@@ -36,7 +36,7 @@ from symmetries.ops.warp import warp
 OCTAVES, RANGE = 3, 1.5  # of the waves by which a place is shown to a network
 HIDDEN = 0.7  # of the jitter: standard deviation of random stretches
 MARGIN = 1.4  # of the blur: room for those
-COARSE = 0.5  # standard deviation of the noise in pictures from which lines are read
+COARSE = 0.25  # standard deviation of the noise in pictures from which lines are read
 JITTERED = 0.5  # of the jitter: how far a place that is shown is moved at random
 
 

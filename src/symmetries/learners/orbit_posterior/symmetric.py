@@ -84,13 +84,14 @@ def _versions(x: Tensor, chart: Chart, frame: Frame) -> list[Tensor]:
         turns = [2 * math.pi * k / (2 * ANGLES) for k in range(1, 2 * ANGLES)]
         every += [_turned(v, angle) for v in list(every) for angle in turns]
     if chart.colours is not None and "hue" in chart.names:
+        if len(every) > 1:  # beside other moves hues are left out: the strongest channel has none
+            return [v.amax(1, keepdim=True) for v in every]
         act = ColourAction(chart.colours)
         u = chart.identity(len(x), x.device)
-        for v in list(every):
-            for k in range(1, ANGLES):
-                u[:, chart.names.index("hue")] = 2 * math.pi * k / ANGLES
-                shown = (v + frame.fill).clamp(0, 1)
-                every.append(act(chart.colour(u).to(x.dtype), shown) - frame.fill)
+        for k in range(1, ANGLES):
+            u[:, chart.names.index("hue")] = 2 * math.pi * k / ANGLES - math.pi
+            shown = (x + frame.fill).clamp(0, 1)
+            every.append(act(chart.colour(u).to(x.dtype), shown) - frame.fill)
     return every
 
 
