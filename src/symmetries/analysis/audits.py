@@ -280,11 +280,7 @@ def measure_invariance(
 
 
 def describe_audit(
-    result: AuditResult,
-    subject: Subject,
-    run: Session,
-    name: str,
-    other: ImageSet | None = None,
+    result: AuditResult, subject: Subject, run: Session, name: str, other: ImageSet | None = None
 ) -> AuditResult:
     """The result with what it was measured on, the way to other data, and pictures.
 

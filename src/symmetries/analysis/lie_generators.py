@@ -33,10 +33,7 @@ from symmetries.analysis.tables import (
 from symmetries.data.base import ImageSet
 from symmetries.data.convert import Images, as_image_set
 from symmetries.groups.matrix import MatrixGroup
-from symmetries.lie.certificates import (
-    certify_fit,
-    certify_function,
-)
+from symmetries.lie.certificates import certify_fit, certify_function
 from symmetries.lie.densities import keeps_data
 from symmetries.lie.fields import Field
 from symmetries.lie.fitting import FitQuality
@@ -47,11 +44,7 @@ from symmetries.lie.predictors import Predictor
 from symmetries.lie.search import search
 from symmetries.lie.slopes import where_slopes_explain
 from symmetries.lie.units import split_halves
-from symmetries.results.generators import (
-    FitSummary,
-    GeneratorResult,
-    Law,
-)
+from symmetries.results.generators import FitSummary, GeneratorResult, Law
 
 __all__ = ["describe_generators", "generators", "load_group"]
 

@@ -30,10 +30,7 @@ from symmetries.lie.planar_names import ALIKE, SAME, flow_lines, nearest_named
 from symmetries.lie.predictors import Predictor
 from symmetries.lie.slopes import where_slopes_explain
 from symmetries.lie.units import split_halves
-from symmetries.results.generators import (
-    GeneratorResult,
-    VectorSummary,
-)
+from symmetries.results.generators import GeneratorResult, VectorSummary
 from symmetries.results.pictures import OrbitCurves
 
 EPSILON = 0.1  # pixels and interpolation alone cost some per cent

@@ -287,8 +287,7 @@ def _from_file(path: Path, trust: bool) -> Loaded:
             said = first_line(error)
             raise invalid(str(path), "a TorchScript file", said, "save it again") from error
         return Loaded(module)  # its layers cannot be looked into
-    expected = "an .onnx, .pt2, .pt, .pth or .ts file"
-    raise invalid("model", expected, f"the file {path}", INSTEAD)
+    raise invalid("model", "an .onnx, .pt2, .pt, .pth or .ts file", f"the file {path}", INSTEAD)
 
 
 def _check_trust(path: Path, trust: bool, kind: str) -> None:

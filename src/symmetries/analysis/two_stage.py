@@ -10,13 +10,7 @@ from symmetries.data import ImageSet
 from symmetries.groups import Group
 from symmetries.groups.names import group_name
 from symmetries.learners.symmetry_model import SymmetryModel
-from symmetries.results import (
-    ClassSymmetries,
-    Histogram,
-    Quality,
-    SymmetryResult,
-    SymmetrySummary,
-)
+from symmetries.results import ClassSymmetries, Histogram, Quality, SymmetryResult, SymmetrySummary
 
 LOOKED_AT = 512  # images that widths are measured on
 

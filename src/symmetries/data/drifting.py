@@ -30,11 +30,7 @@ _CHUNK = 4096
 
 
 def transforming(
-    name: str,
-    group: str,
-    split: str = "train",
-    folder: str | Path | None = None,
-    seed: int = 0,
+    name: str, group: str, split: str = "train", folder: str | Path | None = None, seed: int = 0
 ) -> ImageSet:
     """Build Transforming-MNIST or -FMNIST: padded images, each moved by a fixed random element.
 

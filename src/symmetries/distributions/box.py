@@ -95,10 +95,7 @@ class UniformBox(nn.Module):
         self.free.copy_(self._to_free(value.to(self.free)))
 
     def sample(
-        self,
-        n: int,
-        method: Sampling = "random",
-        generator: torch.Generator | None = None,
+        self, n: int, method: Sampling = "random", generator: torch.Generator | None = None
     ) -> Tensor:
         """Draw parameters eta (n, dim).
 
@@ -110,10 +107,7 @@ class UniformBox(nn.Module):
         return self.noise(n, method, generator) * self.half_width
 
     def noise(
-        self,
-        n: int,
-        method: Sampling = "random",
-        generator: torch.Generator | None = None,
+        self, n: int, method: Sampling = "random", generator: torch.Generator | None = None
     ) -> Tensor:
         """Draw eps (n, dim) in [-1, 1]^dim, before scaling by the half-widths."""
         check_whole(n, "n", most=MOST)

@@ -2,11 +2,7 @@
 
 from symmetries.lie.algebra import Algebra, algebra
 from symmetries.lie.bases import field_text, latex_matrix, simple_basis
-from symmetries.lie.certificates import (
-    Certificates,
-    certify_fit,
-    certify_function,
-)
+from symmetries.lie.certificates import Certificates, certify_fit, certify_function
 from symmetries.lie.densities import fit_log_density
 from symmetries.lie.fields import (
     FieldFamily,

@@ -14,12 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from symmetries._validation.checks import (
-    check_floats,
-    check_positive,
-    check_whole,
-    wrong_type,
-)
+from symmetries._validation.checks import check_floats, check_positive, check_whole, wrong_type
 from symmetries._validation.placement import check_broadcast, check_like
 from symmetries.ops.kernel_network import fourier_features, unit_relu
 

@@ -188,8 +188,7 @@ class PlaneConv2d(ConvKernel):
             self._check(x)
         _, _, height, width = x.shape
         if self.training and torch.compiler.is_compiling() and exporting():
-            remedy = "call model.eval()"
-            raise invalid("model", "eval mode for an export", "training", remedy)
+            raise invalid("model", "eval mode for an export", "training", "call model.eval()")
         weight, bias = self.sampled((height, width))
         if self._positional:
             return position_conv2d(x, weight, self.kernel.output, bias, g, self.order)

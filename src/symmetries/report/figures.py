@@ -134,12 +134,7 @@ def curve(
     axes.plot(x, y, color=ACCENT)
     axes.axhline(level, color=MUTED, linewidth=0.9, linestyle=(0, (3, 2)))
     axes.annotate(
-        level_label,
-        (x[0], level),
-        xytext=(4, 2),
-        textcoords="offset points",
-        size=7.5,
-        color=MUTED,
+        level_label, (x[0], level), xytext=(4, 2), textcoords="offset points", size=7.5, color=MUTED
     )
     axes.set_xlim(x[0], x[-1])
     axes.set_ylim(0, 1.06 * max(*high, level))
@@ -164,10 +159,7 @@ def shortened(text: str, most: int = 14) -> str:
 
 
 def answers(
-    probability: Sequence[float],
-    accuracy: Sequence[float],
-    *,
-    ticks: Sequence[tuple[float, str]],
+    probability: Sequence[float], accuracy: Sequence[float], *, ticks: Sequence[tuple[float, str]]
 ) -> Figure:
     """Draw the probability of the correct class and the accuracy along an orbit.
 

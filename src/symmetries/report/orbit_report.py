@@ -113,10 +113,7 @@ def _drawn(curve: OrbitCurve, result: OrbitResult, alt: str, name: str = "") -> 
 
 def _strip(curve: OrbitCurve, frames: NDArray[np.uint8]) -> Strip:
     pictures = [
-        (
-            figures.picture_uri(frames[i]),
-            quantity(curve.values[i], curve.unit),
-        )
+        (figures.picture_uri(frames[i]), quantity(curve.values[i], curve.unit))
         for i in spread(len(curve.values), STRIP_COLUMNS)
     ]
     return Strip(title(curve.name), pictures)

@@ -25,12 +25,7 @@ from symmetries.training.nonfinite import SkipNonFinite
 from symmetries.training.optim import ParamGroups, build_optimizer, lr_factor, set_lr
 from symmetries.training.resume import Checkpoints, NonFiniteError, check_weights
 from symmetries.training.side_by_side import torch_threads
-from symmetries.training.source import (
-    PreparedBatches,
-    count_examples,
-    join_batches,
-    make_batches,
-)
+from symmetries.training.source import PreparedBatches, count_examples, join_batches, make_batches
 from symmetries.training.step import Step, Steps, due
 from symmetries.training.turns import next_turn
 from symmetries.training.update import Loss, Metrics, Objective, Update

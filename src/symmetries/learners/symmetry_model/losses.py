@@ -29,11 +29,7 @@ from symmetries.learners.symmetry_model.moves import (
     positions_of_versions,
     undone_moves,
 )
-from symmetries.learners.symmetry_model.networks import (
-    FiniteInference,
-    Generative,
-    LieInference,
-)
+from symmetries.learners.symmetry_model.networks import FiniteInference, Generative, LieInference
 from symmetries.learners.symmetry_model.quarter_turns import (
     distance_to_symmetry,
     has_turns,
