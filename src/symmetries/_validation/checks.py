@@ -198,6 +198,12 @@ def check_whole(value: object, name: str, least: int = 1, most: int = LARGEST) -
         raise invalid(name, f"a whole number of at most {most}", value, "give a smaller number")
 
 
+def check_counts(**values: object) -> None:
+    """Raise an error unless all are whole numbers of at least 1."""
+    for name, value in values.items():
+        check_whole(value, name)
+
+
 def check_pair(value: object, name: str) -> None:
     """Raise an error unless ``value`` is (height, width), whole numbers of at least 1."""
     if not isinstance(value, Sequence) or len(value) != 2:

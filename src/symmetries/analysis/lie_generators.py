@@ -217,18 +217,13 @@ def describe_generators(
         answers = certify_fit(
             found, fitted.fit, table.x, table.units, halves, epsilon, level, run.seed
         )
-        told = not answers.reason
+        told, certified = not answers.reason, answers.theta[: answers.least]
         if told and not quality.adequate(epsilon):
             reason = SURFACE if quality.undetermined else MISFIT
             reason = STRAYS if quality.strayed else reason
-            reason = NOISE if quality.explained < 3 else reason
-            answers = replace(answers, least=0, most=len(answers.spectrum), reason=reason)
-        elif (
-            told
-            and rule == "density"
-            and not keeps_data(found, answers.theta[: answers.least], halves[1])
-        ):
-            answers = replace(answers, least=0, most=len(answers.spectrum), reason=MOVED)
+            answers = answers.untold(NOISE if quality.explained < 3 else reason)
+        elif told and rule == "density" and not keeps_data(found, certified, halves[1]):
+            answers = answers.untold(MOVED)
     answers = replace(answers, most=answers.most + found.unsearched)
     asked = (
         nearly_dependent(table.x, table.names),

@@ -1,6 +1,5 @@
 """Unnamed symmetries of pictures: planar vector fields and matrices of colours."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -21,6 +20,7 @@ from symmetries.lie.picture_certificates import certify_distribution
 from symmetries.lie.pictures import (
     KINDS,
     TESTS,
+    PictureEquations,
     PictureFields,
     PictureProblem,
     cosine_tests,
@@ -36,14 +36,6 @@ from symmetries.results.pictures import OrbitCurves
 EPSILON = 0.1  # pixels and interpolation alone cost some per cent
 PUSHED = 500  # pictures that tell whether a model jumps
 MOST = 2**25  # numbers of a distribution's changes, which are held in memory
-
-
-@dataclass(frozen=True)
-class PictureEquations:
-    """The equations of the symmetries of a function of pictures, and the pictures."""
-
-    problem: PictureProblem
-    coordinates: Tensor
 
 
 def describe_picture_generators(
@@ -87,8 +79,8 @@ def describe_picture_generators(
         outputs = TESTS
     else:
         problem = _task(model, family, pictures, halves[0])
-        equations = PictureEquations(problem, pictures)
-        answers = certify_function(equations, units, halves, epsilon, level, farther=False)
+        found = PictureEquations(problem, pictures)
+        answers = certify_function(found, units, halves, epsilon, level, farther=False)
         answers = where_slopes_explain(problem, some_of(pictures, PUSHED), answers, epsilon)
         outputs = problem.outputs
     basis = _basis(family, answers, epsilon, level)
@@ -121,14 +113,9 @@ def describe_picture_generators(
         group = learned_group(matrices)
         if kind == "affine" and not group.planar:
             group = group.homogeneous()
-    curves = OrbitCurves(())
-    if family.kind != "colour":
-        curves = OrbitCurves(
-            tuple(
-                flow_lines(family, row, text) for row, text in zip(basis[:6], texts, strict=False)
-            )
-        )
-    return result.attach(curves, group)
+    drawn = () if family.kind == "colour" else zip(basis[:6], texts, strict=False)
+    curves = tuple(flow_lines(family, row, text) for row, text in drawn)
+    return result.attach(OrbitCurves(curves), group)
 
 
 def _task(

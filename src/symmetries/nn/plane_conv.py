@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from symmetries._utils.exporting import exporting
-from symmetries._validation.checks import check_choice, check_whole, invalid
+from symmetries._validation.checks import check_choice, check_counts, invalid
 from symmetries._validation.placement import check_like, check_together
 from symmetries.nn.conv_kernel import ConvKernel
 from symmetries.nn.gconv_sampling import (
@@ -134,9 +134,8 @@ class PlaneConv2d(ConvKernel):
         mode = self.default_mode if mode is None else mode
         check_choice(mode, MODES, "mode")
         check_choice(order, ORDERS, "order")
-        counts = {"in_channels": in_channels, "out_channels": out_channels, "stride": step}
-        for name, value in {**counts, "kernel_size": k}.items():
-            check_whole(value, name)
+        counts = {"in_channels": in_channels, "out_channels": out_channels}
+        check_counts(**counts, stride=step, kernel_size=k)
         group = as_point_group(group)
         elements = group.order
         fields = (in_channels, out_channels, 1 if self.lifting else elements, elements)
