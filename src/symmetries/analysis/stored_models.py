@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from symmetries._validation.checks import as_path, invalid, short, wrong_type
 from symmetries.analysis.classifiers import Classifier
 from symmetries.analysis.identity import model_digest
-from symmetries.analysis.precision import InPrecision
-from symmetries.analysis.preprocessing import preprocessed
+from symmetries.analysis.preprocessing import InPrecision, preprocessed
 from symmetries.auditing.answers import (
     CLASSIFIERS,
     OF_ARRAYS,

@@ -16,10 +16,16 @@ from symmetries.actions.permute import PermutationAction
 from symmetries.actions.points import PointAction
 from symmetries.actions.volumes import VolumeAction
 from symmetries.auditing.answers import KINDS
-from symmetries.auditing.boxes import kept_in_frame, map_boxes, match_boxes, read_boxes
+from symmetries.auditing.boxes import (
+    kept_in_frame,
+    map_boxes,
+    match_boxes,
+    point_errors,
+    points_alone,
+    read_boxes,
+)
 from symmetries.auditing.elements import Moves
 from symmetries.auditing.energies import energy_errors, read_energies
-from symmetries.auditing.keypoints import point_errors, points_alone
 from symmetries.auditing.layer_laws import turned_vectors
 from symmetries.auditing.sequences import read_sequences, sequence_errors
 

@@ -39,10 +39,9 @@ from symmetries.auditing.run_outputs import (
     says_one_thing,
     summarise_outputs,
 )
-from symmetries.auditing.saliency import Saliency
+from symmetries.auditing.saliency import Saliency, SalientPixels
 from symmetries.auditing.spectrum import largest_singular_value
 from symmetries.auditing.summarise import summarise
-from symmetries.auditing.thresholds import SalientPixels
 from symmetries.groups.base import Group
 from symmetries.groups.names import group_name
 from symmetries.groups.ranges import Range, parse_range, shown_range

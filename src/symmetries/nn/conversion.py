@@ -17,10 +17,9 @@ from symmetries._validation.checks import (
     invalid,
 )
 from symmetries._validation.placement import call_model
-from symmetries.nn.gconv import GroupConv2d, LiftingConv2d
+from symmetries.nn.gconv import GroupConv2d, LiftingConv2d, PlaneConv2d
 from symmetries.nn.gconv_sampling import PointGroup, as_point_group
 from symmetries.nn.gpool import FieldBatchNorm2d
-from symmetries.nn.plane_conv import PlaneConv2d
 
 
 def relax_convolutions(
