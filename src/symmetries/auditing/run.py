@@ -36,7 +36,7 @@ from symmetries.auditing.run_outputs import (
     choose_law,
     depends_on_batch,
     examine_outputs,
-    says_one_thing,
+    outputs_are_constant,
     summarise_outputs,
 )
 from symmetries.auditing.saliency import Saliency, SalientPixels
@@ -189,7 +189,10 @@ def audit_model(
         about |= {"measures": found, "saliency_similarity": None, "sensitivity": None}
         if images and kind == "points":
             about["units"] = {"absolute_error": "pixels", "largest_error": "pixels"}
-        said = {ONE_THING: says_one_thing(model, x, law), DIRECTIONS: images and kind == "vector"}
+        said = {
+            ONE_THING: outputs_are_constant(model, x, law),
+            DIRECTIONS: images and kind == "vector",
+        }
     else:
         answers = read_logits(model, x, y, kind)
         model = answers.model

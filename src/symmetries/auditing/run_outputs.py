@@ -138,7 +138,7 @@ def choose_law(
     return model, law, law.kind
 
 
-def says_one_thing(model: Model, x: Tensor, law: Representation) -> bool:
+def outputs_are_constant(model: Model, x: Tensor, law: Representation) -> bool:
     """Whether the outputs of the first examples are all the same, or all without boxes."""
     with untouched(model), torch.no_grad():
         found = read(model, x[:PROBE].to(model_device(model, x)), law)

@@ -55,15 +55,13 @@ class UniformBox(nn.Module):
         group = as_group(group)
         half_width = half_width.tolist() if isinstance(half_width, Tensor) else half_width
         if not isinstance(half_width, int | float | Sequence):
-            raise wrong_type(
-                "half_width", "a number, or one for each parameter", half_width, "see group.names"
-            )
+            expected = "a number, or one for each parameter"
+            raise wrong_type("half_width", expected, half_width, "see group.names")
         widths = [half_width] * group.dim if isinstance(half_width, int | float) else half_width
         if len(widths) != group.dim:
             expected = f"one number, or {group.dim} for {', '.join(group.names)}"
-            raise invalid(
-                "half_width", expected, f"{len(widths)} numbers", "give one for each parameter"
-            )
+            remedy = "give one for each parameter"
+            raise invalid("half_width", expected, f"{len(widths)} numbers", remedy)
         for name, width, bound in zip(group.names, widths, group.bounds, strict=True):
             if not isinstance(width, int | float) or not 0 <= width <= bound:
                 expected = f"a number in [0, {bound:.4g}] for {name}"

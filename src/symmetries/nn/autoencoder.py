@@ -243,9 +243,8 @@ def conv_sizes(
             check_whole(number, name)
     if not channels or len(channels) != len(strides):
         expected = f"a stride for each of {len(channels)} convolutions, at least one"
-        raise invalid(
-            "strides", expected, f"{len(strides)} strides", "give one for each convolution"
-        )
+        remedy = "give one for each convolution"
+        raise invalid("strides", expected, f"{len(strides)} strides", remedy)
     _, height, width = shape
     sizes = []
     for stride in strides:

@@ -81,14 +81,12 @@ def _check_terms(terms: object) -> None:
             got = f"shape {tuple(value.shape)}" if is_tensor else type(value).__name__
             raise invalid(f"loss term {name!r}", "a tensor without axes", got, "take its mean")
     if RESERVED & set(terms):
-        raise invalid(
-            "loss terms", f"names other than {sorted(RESERVED)}", list(terms), "rename the terms"
-        )
+        remedy = "rename the terms"
+        raise invalid("loss terms", f"names other than {sorted(RESERVED)}", list(terms), remedy)
     if not terms["loss"].requires_grad:
         remedy = "check whether the loss is detached or under no_grad"
-        raise invalid(
-            "loss", "a tensor with a gradient", "a loss that no parameter affects", remedy
-        )
+        got = "a loss that no parameter affects"
+        raise invalid("loss", "a tensor with a gradient", got, remedy)
 
 
 class SkipNonFinite:
