@@ -11,7 +11,7 @@ from symmetries._validation.checks import check_choice, check_number, check_whol
 from symmetries.analysis.certified_bases import certified_fields, certified_result
 from symmetries.analysis.settings import Session
 from symmetries.data.base import ImageSet
-from symmetries.lie.bases import field_text, rounded, simple_basis
+from symmetries.lie.bases import field_text, large_terms, rounded, simple_basis
 from symmetries.lie.certificates import Certificates, certify_function, each_level
 from symmetries.lie.functions import Function, as_function
 from symmetries.lie.groups import learned_group
@@ -206,10 +206,7 @@ def field_words(family: PictureFields, theta: Tensor) -> str:
     matrices = _matrices(family, theta[None])
     if matrices is not None:
         return field_text(matrices[0], _coordinates(family))
-    row = theta / theta[theta.abs().argmax()]
-    terms = [
-        f"{v:+.2g} {n}" for v, n in zip(row.tolist(), family.names, strict=True) if abs(v) >= 0.05
-    ]
+    terms = large_terms(theta, family.names)
     return " ".join(terms[:8]) + (" ..." if len(terms) > 8 else "")
 
 

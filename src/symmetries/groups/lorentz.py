@@ -41,12 +41,7 @@ class Lorentz(ClosedMatrixGroup):
     """
 
     side = 4
-
-    @property
-    def parameters(self) -> tuple[Parameter, ...]:
-        """Boosts along x, y and z, rotations about x, y and z."""
-        return (*BOOSTS, *ANGLES)
-
+    parameters = (*BOOSTS, *ANGLES)  # boosts along x, y and z, rotations about x, y and z
     coordinates = 4  # energy and momentum
 
     def exp(self, eta: Tensor) -> Tensor:
