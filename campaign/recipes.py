@@ -612,7 +612,7 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         lambda images, samples, sampling: _model().features(images, samples, sampling),
         {"images": x(), "samples": 2, "sampling": "sobol"},
     ),
-    "nn.plane_conv.PlaneConv2d": lambda: (
+    "nn.gconv.PlaneConv2d": lambda: (
         lambda images, width: _relaxed_of(width)(images),
         {"images": x(), "width": 2},
     ),
@@ -620,7 +620,7 @@ BY_HAND: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         lambda size: next(iter(relaxed_layers(_relaxed_of(2)).values())).generate(size),
         {"size": (8, 8)},
     ),
-    "nn.fixed_position_conv.PositionConv2d": lambda: (
+    "nn.gconv.PositionConv2d": lambda: (
         lambda images: _positions()(images),
         {"images": x()},
     ),

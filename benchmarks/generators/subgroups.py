@@ -22,8 +22,8 @@ from benchmarks.generators.records import Clock, parallel, record
 from benchmarks.generators.solids import SOLIDS
 from torch import Tensor
 
+from symmetries.groups.rotations import cross_matrix
 from symmetries.lie import Subgroup, find_subgroup
-from symmetries.lie.subgroups import cross_matrix
 from symmetries.lie.which_subgroup import wasserstein
 
 COPIES, DRAWN, SAMPLES = 1000, 500, 10

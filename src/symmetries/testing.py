@@ -13,7 +13,7 @@ from torch import Tensor
 
 from symmetries._validation.checks import invalid
 from symmetries.actions.base import Action
-from symmetries.groups.base import Group
+from symmetries.groups.base import Group, map_element
 from symmetries.groups.names import named_group
 from symmetries.groups.special import check_eta
 
@@ -81,7 +81,9 @@ def group_error(group: str | Group[Any], etas: Tensor) -> dict[str, float]:
         g = compose(group.exp(etas / 3), group.exp(one / 3))
         eta = group.log(g)
         real = ~eta.isnan().any(-1)
-        errors["closure"] = _distance(_rows(group.exp(eta), real), _rows(g, real))
+        errors["closure"] = _distance(
+            *(map_element(lambda e: e[real], one) for one in (group.exp(eta), g))
+        )
         errors["log"] = _eta_distance(group, group.log(a), etas)
     return errors
 
@@ -291,12 +293,6 @@ def _eta_distance(group: Group[Any], a: Tensor, b: Tensor) -> float:
 
 def _worst(*errors: float) -> float:
     return float(torch.tensor(errors, dtype=torch.float64).max())  # unlike max(), keeps NaN
-
-
-def _rows(element: Any, mask: Tensor) -> Any:  # noqa: ANN401 - elements differ by group
-    if isinstance(element, tuple):
-        return tuple(_rows(part, mask) for part in element)
-    return element[mask]
 
 
 def _relative(a: Tensor, b: Tensor, reference: Tensor) -> float:

@@ -13,8 +13,8 @@ from symmetries import audit
 from symmetries.auditing import audit_model
 from symmetries.auditing.answers import read_logits
 from symmetries.auditing.elements import make_moves
+from symmetries.auditing.saliency import SalientPixels, area, smooth_large
 from symmetries.auditing.summarise import estimate_share
-from symmetries.auditing.thresholds import SalientPixels, area, smooth_large
 from symmetries.auditing.timing import expected_seconds, in_words
 from symmetries.groups import Affine2, Cyclic
 from symmetries.groups.ranges import parse_range, shown_range

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from symmetries.analysis import audits, augmentation
-from symmetries.analysis.precision import InPrecision
+from symmetries.analysis.preprocessing import InPrecision
 from symmetries.auditing import audit_model
 from symmetries.cli.parts import Parts
 from symmetries.cli.resuming import RANKS, is_helper

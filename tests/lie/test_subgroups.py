@@ -6,8 +6,9 @@ import pytest
 import torch
 from benchmarks.generators.solids import SOLIDS
 
+from symmetries.groups.rotations import cross_matrix
 from symmetries.lie import Subgroup, find_subgroup
-from symmetries.lie.subgroups import angles, cross_matrix, kabsch, modes, name_finite
+from symmetries.lie.subgroups import angles, kabsch, modes, name_finite
 from symmetries.lie.which_subgroup import wasserstein
 
 EMPTY = torch.zeros(0, 3, 3, dtype=torch.float64)

@@ -8,8 +8,7 @@ import torch
 from torch import nn
 
 from symmetries.training import TrainConfig, train
-from symmetries.training.side_by_side import side_by_side
-from symmetries.training.turns import Turns, next_turn
+from symmetries.training.side_by_side import Turns, next_turn, side_by_side
 
 
 def in_turn(tasks):

@@ -55,8 +55,7 @@ class Config:
             value = getattr(self, name)
             if isinstance(kind, type) and issubclass(kind, Config):
                 if not isinstance(value, kind):
-                    expected = f"{kind.__name__}(...)"
-                    raise wrong_type(name, expected, value, f"try {kind.__name__}()")
+                    raise wrong_type(name, f"{kind.__name__}(...)", value, f"try {kind.__name__}()")
             else:
                 check_field(value, name, kind)
 

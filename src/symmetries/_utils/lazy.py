@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first used."""
+"""Public names of a package, imported at once or when they are first used."""
 
 import ast
 import importlib
@@ -6,6 +6,21 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+
+def public_names(file: str) -> dict[str, str]:
+    """The modules of the names that a package exports: imported as themselves, ``A as A``.
+
+    Args:
+        file: the ``__file__`` of the package.
+    """
+    return {
+        alias.name: node.module
+        for node in ast.walk(ast.parse(Path(file).read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+        if alias.asname == alias.name
+    }
 
 
 def lazy_names(
@@ -26,13 +41,7 @@ def lazy_names(
         >>> "Cyclic" in names, get("Cyclic")(4)
         (True, Cyclic(n=4))
     """
-    where = {
-        alias.name: node.module
-        for node in ast.walk(ast.parse(Path(file).read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom) and node.module
-        for alias in node.names
-        if alias.asname == alias.name
-    }
+    where = public_names(file)
     names = sorted(where)
 
     def get(name: str) -> Any:  # noqa: ANN401 - whatever the package exports

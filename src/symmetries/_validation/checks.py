@@ -119,9 +119,8 @@ check the number of classes
     """
     low, high = (int(end) for end in labels.aminmax()) if labels.numel() else (0, 0)
     if low < 0 or high >= classes:
-        expected = f"class numbers from 0 to {classes - 1}"
         remedy = "count from 0, and check the number of classes"
-        raise invalid(name, expected, f"{low} to {high}", remedy)
+        raise invalid(name, f"class numbers from 0 to {classes - 1}", f"{low} to {high}", remedy)
 
 
 def check_generator(generator: object, name: str = "generator") -> None:
@@ -173,8 +172,7 @@ def as_folder(path: object, name: str = "folder") -> Path:
     """Return the path of a folder to write to, which need not exist."""
     folder = as_path(path, name)
     if folder.exists() and not folder.is_dir():
-        got = f"{str(path)!r}, which is a file"
-        raise invalid(name, "a folder", got, "choose another folder")
+        raise invalid(name, "a folder", f"{str(path)!r}, which is a file", "choose another folder")
     return folder
 
 
@@ -198,6 +196,12 @@ def check_whole(value: object, name: str, least: int = 1, most: int = LARGEST) -
         raise invalid(name, f"a whole number of at least {least}", short(value), remedy)
     if value > most:  # type: ignore[operator]
         raise invalid(name, f"a whole number of at most {most}", value, "give a smaller number")
+
+
+def check_counts(**values: object) -> None:
+    """Raise an error unless all are whole numbers of at least 1."""
+    for name, value in values.items():
+        check_whole(value, name)
 
 
 def check_pair(value: object, name: str) -> None:

@@ -71,8 +71,7 @@ def check_dtype(values: Tensor, dtype: torch.dtype, name: str) -> None:
 images.to(torch.float32)
     """
     if values.dtype != dtype:
-        remedy = f"use {name}.to({dtype})"
-        raise invalid(name, f"{dtype}, like the model", values.dtype, remedy)
+        raise invalid(name, f"{dtype}, like the model", values.dtype, f"use {name}.to({dtype})")
 
 
 def check_same(**tensors: Tensor) -> None:

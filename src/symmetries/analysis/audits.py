@@ -16,11 +16,10 @@ from symmetries.analysis.audit_drift import drift_points
 from symmetries.analysis.audit_pictures import CURVE_EXAMPLES, draw_audit, few_for_curves
 from symmetries.analysis.audit_time import expected_time
 from symmetries.analysis.audited_data import audited_images, choose_images, with_labels
-from symmetries.analysis.chunks import Over, in_parts
 from symmetries.analysis.classifiers import Classifier
 from symmetries.analysis.inputs import Readable, resolve_background
 from symmetries.analysis.preprocessing import make_preprocessing
-from symmetries.analysis.progress import progress_bar, say_to_stderr
+from symmetries.analysis.progress import Over, in_parts, progress_bar, say_to_stderr
 from symmetries.analysis.provenance import summary_in_background
 from symmetries.analysis.settings import Session
 from symmetries.analysis.stored_models import Loaded, load_classifier, unfit
@@ -280,11 +279,7 @@ def measure_invariance(
 
 
 def describe_audit(
-    result: AuditResult,
-    subject: Subject,
-    run: Session,
-    name: str,
-    other: ImageSet | None = None,
+    result: AuditResult, subject: Subject, run: Session, name: str, other: ImageSet | None = None
 ) -> AuditResult:
     """The result with what it was measured on, the way to other data, and pictures.
 

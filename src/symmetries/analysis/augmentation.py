@@ -4,19 +4,20 @@ from contextlib import suppress
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from symmetries._utils.config import register_presets
 from symmetries._validation.checks import as_path, invalid, wrong_type
-from symmetries.analysis.chunks import Over, in_parts
+from symmetries.actions import ImageAction
 from symmetries.analysis.inputs import Readable, read_images
-from symmetries.analysis.learned_motions import LearnedMotions
 from symmetries.analysis.lie_generators import load_group, planar_group
 from symmetries.analysis.pictures import to_bytes
-from symmetries.analysis.progress import progress_bar
+from symmetries.analysis.progress import Over, in_parts, progress_bar
 from symmetries.analysis.provenance import data_hash
 from symmetries.analysis.settings import Session
 from symmetries.data import ImageSet
+from symmetries.data.background import background
+from symmetries.groups.matrix import MatrixGroup
 from symmetries.learners.orbit_posterior import OrbitPosterior
 from symmetries.learners.orbit_posterior.accepted_pictures import first_copies
 from symmetries.learners.orbit_posterior.versions import new_versions as versions_by_fits
@@ -26,15 +27,53 @@ from symmetries.training import load_state
 from symmetries.training.checkpoint import rebuilding
 from symmetries.training.step import mix
 
+REACH = 0.25  # of parameters that are no angles: half-images, or logarithms of factors
 AT_ONCE = 256  # images at a time, and in each file of an interrupted run
 # How often prototypes are inferred again.
 REFINE = register_presets("augment", {"quick": 0, "default": 2, "paper": 5})
 DTYPES = {"64-true": torch.float64, "bf16-true": torch.bfloat16}
-Learned = OrbitPosterior | SymmetryModel | LearnedMotions
 KINDS: dict[str, type[OrbitPosterior] | type[SymmetryModel]] = {
     "orbit_posterior": OrbitPosterior,
     "symmetry_model": SymmetryModel,
 }
+
+
+class LearnedMotions(nn.Module):
+    """Pictures moved by exp(sum eta_i G_i): angles of any size, other parameters up to 0.25.
+
+    Generators are certified near the identity. Rotations return to it, so that any angle is as
+    good; other motions are kept small.
+
+    Args:
+        group: of the plane, as :func:`symmetries.analysis.lie_generators.load_group` reads it.
+    """
+
+    def __init__(self, group: MatrixGroup) -> None:
+        super().__init__()
+        self.group = group
+        self.generators = nn.Parameter(group.generators.float(), requires_grad=False)
+
+    def sample(
+        self, x: Tensor, n: int = 1, generator: torch.Generator | None = None, refine: int = 0
+    ) -> Tensor:
+        """New versions (N, n, C, H, W) of pictures; ``refine`` is for models with prototypes.
+
+        Args:
+            x: (N, C, H, W).
+            n: versions of each.
+            generator: of random numbers.
+            refine: not used.
+        """
+        parameters = self.group.parameters
+        limits = [p.bound if p.angle else REACH for p in parameters]
+        draw = torch.rand(len(x) * n, len(parameters), generator=generator, device=x.device)
+        eta = (2 * draw - 1) * torch.tensor(limits, device=x.device)
+        action = ImageAction(self.group, fill=background(x))
+        moved = action(self.group.exp(eta), x.repeat_interleave(n, 0))
+        return moved.reshape(len(x), n, *x.shape[1:])
+
+
+Learned = OrbitPosterior | SymmetryModel | LearnedMotions
 
 
 def augment(

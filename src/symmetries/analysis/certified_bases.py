@@ -9,6 +9,7 @@ from torch import Tensor
 from symmetries.analysis.settings import Session
 from symmetries.lie.bases import (
     field_text,
+    large_terms,
     latex_matrix,
     rounded,
     scaled,
@@ -225,7 +226,4 @@ def _field_words(found: Search, frame: ShownFrame, theta: Tensor) -> str:
     if family.kind == "polynomial":
         degree = DEGREES[found.kind]
         return frame.polynomial_text(found.chart, family, theta, degree)
-    row = theta[: family.size]
-    row = row / row[row.abs().argmax()]
-    named = zip(row.tolist(), family.names, strict=True)
-    return " ".join(f"{value:+.2g} {name}" for value, name in named if abs(value) >= 0.05)
+    return " ".join(large_terms(theta[: family.size], family.names))

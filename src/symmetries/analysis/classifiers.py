@@ -75,8 +75,7 @@ def check_plane(group: Group[Any]) -> None:
     remedy = "use --group with rotation, translation, scale, shear, zoom, affine or se2"
     if isinstance(group, Cyclic | Dihedral):
         remedy = f"use --group rotation, or --method relaxed for {name}"
-    expected = "a group of the plane with continuous parameters"
-    raise invalid("group", expected, repr(name), remedy)
+    raise invalid("group", "a group of the plane with continuous parameters", repr(name), remedy)
 
 
 def train_classifier(
@@ -135,10 +134,7 @@ def train_classifier(
     )
     with progress_bar("training", total=size["steps"], quiet=not run.progress) as advance:
         return classifier.fit(
-            pixels.numpy(),
-            labels.numpy(),
-            on_step=lambda *_: advance(""),
-            **options,
+            pixels.numpy(), labels.numpy(), on_step=lambda *_: advance(""), **options
         )
 
 

@@ -13,7 +13,7 @@ from symmetries.data import ImageSet
 from symmetries.estimators import InvariantClassifier
 from symmetries.groups import Cyclic
 from symmetries.nn.feature_maps import InvariantFeatures
-from symmetries.nn.plane_conv import PlaneConv2d
+from symmetries.nn.gconv import PlaneConv2d
 from symmetries.results.pictures import Bank, FitPictures
 
 EXAMPLES = 6

@@ -165,10 +165,9 @@ def check_pictures(images: ImageSet) -> None:
     """Raise an error if these are not pictures, such as an array of points or of short signals."""
     height, width = images.images.shape[-2:]
     if min(height, width) < SMALLEST:
-        expected = f"pictures of at least {SMALLEST} x {SMALLEST} pixels"
         got = f"{len(images):,} arrays of {height} x {width} numbers"
         remedy = "points, signals and tables are no pictures; enlarge pictures that are so small"
-        raise invalid("data", expected, got, remedy)
+        raise invalid("data", f"pictures of at least {SMALLEST} x {SMALLEST} pixels", got, remedy)
 
 
 def check_what_stays(images: ImageSet, colours: bool = False) -> None:

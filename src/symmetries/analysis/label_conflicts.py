@@ -25,14 +25,7 @@ SIZES: dict[str, tuple[float, ...]] = {
     "flip_x": (0.5,),
     "light": (0.4, 0.6),
 }
-FURTHEST = {
-    "rotation": 180.0,
-    "shift": 0.15,
-    "zoom": 1.4,
-    "flip_x": 0.5,
-    "erase": 0.25,
-    "mix": 1.0,
-}
+FURTHEST = {"rotation": 180.0, "shift": 0.15, "zoom": 1.4, "flip_x": 0.5, "erase": 0.25, "mix": 1.0}
 NONE: Mapping[str, float] = MappingProxyType({})
 MUTUAL = 0.3  # share of both classes that looks like the other
 MARGIN = 0.8  # of half the amount at which classes meet: how far moves may go

@@ -19,7 +19,6 @@ from symmetries.analysis.certified_bases import (
     leaves_surface,
     rests_on_few,
 )
-from symmetries.analysis.generator_pictures import orbit_curves
 from symmetries.analysis.picture_generators import describe_picture_generators, refuse_table_options
 from symmetries.analysis.settings import Session
 from symmetries.analysis.table_fits import fit_table
@@ -33,10 +32,7 @@ from symmetries.analysis.tables import (
 from symmetries.data.base import ImageSet
 from symmetries.data.convert import Images, as_image_set
 from symmetries.groups.matrix import MatrixGroup
-from symmetries.lie.certificates import (
-    certify_fit,
-    certify_function,
-)
+from symmetries.lie.certificates import certify_fit, certify_function
 from symmetries.lie.densities import keeps_data
 from symmetries.lie.fields import Field
 from symmetries.lie.fitting import FitQuality
@@ -47,11 +43,8 @@ from symmetries.lie.predictors import Predictor
 from symmetries.lie.search import search
 from symmetries.lie.slopes import where_slopes_explain
 from symmetries.lie.units import split_halves
-from symmetries.results.generators import (
-    FitSummary,
-    GeneratorResult,
-    Law,
-)
+from symmetries.results.generators import FitSummary, GeneratorResult, Law
+from symmetries.results.pictures import OrbitCurves
 
 __all__ = ["describe_generators", "generators", "load_group"]
 
@@ -69,6 +62,8 @@ SURFACE = (
     "data lies on a curved surface or has columns of few values, and slopes between them are not "
     "known; a degree or a model can be given if the function is known to be one"
 )
+
+DRAWN, STEPS, PANELS = 40, 25, 6  # points, steps and generators
 
 
 def generators(
@@ -224,18 +219,13 @@ def describe_generators(
         answers = certify_fit(
             found, fitted.fit, table.x, table.units, halves, epsilon, level, run.seed
         )
-        told = not answers.reason
+        told, certified = not answers.reason, answers.theta[: answers.least]
         if told and not quality.adequate(epsilon):
             reason = SURFACE if quality.undetermined else MISFIT
             reason = STRAYS if quality.strayed else reason
-            reason = NOISE if quality.explained < 3 else reason
-            answers = replace(answers, least=0, most=len(answers.spectrum), reason=reason)
-        elif (
-            told
-            and rule == "density"
-            and not keeps_data(found, answers.theta[: answers.least], halves[1])
-        ):
-            answers = replace(answers, least=0, most=len(answers.spectrum), reason=MOVED)
+            answers = answers.untold(NOISE if quality.explained < 3 else reason)
+        elif told and rule == "density" and not keeps_data(found, certified, halves[1]):
+            answers = answers.untold(MOVED)
     answers = replace(answers, most=answers.most + found.unsearched)
     asked = (
         nearly_dependent(table.x, table.names),
@@ -275,3 +265,28 @@ def _summary(quality: FitQuality, epsilon: float) -> FitSummary:
         unexplained=max(quality.unexplained, 0.0),
         adequate=quality.adequate(epsilon),
     )
+
+
+def orbit_curves(table: VectorTable, matrices: Tensor, texts: Sequence[str]) -> OrbitCurves:
+    """Orbits through some of the points, in the two coordinates that each generator moves most.
+
+    Args:
+        table: the data.
+        matrices: generators, homogeneous matrices (k, d + 1, d + 1).
+        texts: the generators as text.
+    """
+    panels = []
+    points = table.x[:: max(1, len(table.x) // DRAWN)][:DRAWN]
+    points = points[:, : matrices.shape[-1] - 1]  # the first, where a row has several vectors
+    whole = torch.cat((points, torch.ones(len(points), 1, dtype=points.dtype)), 1)
+    for matrix, text in zip(matrices[:PANELS], texts, strict=False):
+        speed = (whole @ matrix.T)[:, :-1].square().mean(0)
+        axes = sorted(speed.argsort(descending=True)[:2].tolist())
+        axes = axes if len(axes) == 2 else [axes[0], axes[0]]
+        size = float(points[:, axes].std() / (whole @ matrix.T)[:, axes].norm(dim=1).mean())
+        times = torch.linspace(-0.6, 0.6, STEPS, dtype=points.dtype) * size
+        flow = torch.linalg.matrix_exp(times[:, None, None] * matrix)
+        curves = torch.einsum("tab,nb->nta", flow, whole)[..., axes]
+        labels = tuple(table.names[i] for i in axes)
+        panels.append((text, labels, points[:, axes].numpy(), curves.numpy()))
+    return OrbitCurves(tuple(panels))

@@ -16,12 +16,7 @@ from torch import Tensor
 
 from symmetries._validation.checks import check_number, check_whole, invalid
 from symmetries.actions.images import ImageAction
-from symmetries.analysis.inputs import (
-    Readable,
-    read_images,
-    resolve_background,
-    without_constant,
-)
+from symmetries.analysis.inputs import Readable, read_images, resolve_background, without_constant
 from symmetries.analysis.pictures import example_indices, example_labels, for_display, to_bytes
 from symmetries.analysis.progress import progress_bar
 from symmetries.analysis.provenance import data_summary
@@ -81,10 +76,7 @@ def orbit(
 
 
 def describe_orbits(
-    data: Readable,
-    group: str | Group[Any],
-    fill: float | None,
-    run: Session,
+    data: Readable, group: str | Group[Any], fill: float | None, run: Session
 ) -> OrbitResult:
     """The curves and the pictures of :func:`orbit`.
 

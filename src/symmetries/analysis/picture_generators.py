@@ -1,6 +1,5 @@
 """Unnamed symmetries of pictures: planar vector fields and matrices of colours."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -12,7 +11,7 @@ from symmetries._validation.checks import check_choice, check_number, check_whol
 from symmetries.analysis.certified_bases import certified_fields, certified_result
 from symmetries.analysis.settings import Session
 from symmetries.data.base import ImageSet
-from symmetries.lie.bases import field_text, rounded, simple_basis
+from symmetries.lie.bases import field_text, large_terms, rounded, simple_basis
 from symmetries.lie.certificates import Certificates, certify_function, each_level
 from symmetries.lie.functions import Function, as_function
 from symmetries.lie.groups import learned_group
@@ -21,6 +20,7 @@ from symmetries.lie.picture_certificates import certify_distribution
 from symmetries.lie.pictures import (
     KINDS,
     TESTS,
+    PictureEquations,
     PictureFields,
     PictureProblem,
     cosine_tests,
@@ -30,23 +30,12 @@ from symmetries.lie.planar_names import ALIKE, SAME, flow_lines, nearest_named
 from symmetries.lie.predictors import Predictor
 from symmetries.lie.slopes import where_slopes_explain
 from symmetries.lie.units import split_halves
-from symmetries.results.generators import (
-    GeneratorResult,
-    VectorSummary,
-)
+from symmetries.results.generators import GeneratorResult, VectorSummary
 from symmetries.results.pictures import OrbitCurves
 
 EPSILON = 0.1  # pixels and interpolation alone cost some per cent
 PUSHED = 500  # pictures that tell whether a model jumps
 MOST = 2**25  # numbers of a distribution's changes, which are held in memory
-
-
-@dataclass(frozen=True)
-class PictureEquations:
-    """The equations of the symmetries of a function of pictures, and the pictures."""
-
-    problem: PictureProblem
-    coordinates: Tensor
 
 
 def describe_picture_generators(
@@ -90,8 +79,8 @@ def describe_picture_generators(
         outputs = TESTS
     else:
         problem = _task(model, family, pictures, halves[0])
-        equations = PictureEquations(problem, pictures)
-        answers = certify_function(equations, units, halves, epsilon, level, farther=False)
+        found = PictureEquations(problem, pictures)
+        answers = certify_function(found, units, halves, epsilon, level, farther=False)
         answers = where_slopes_explain(problem, some_of(pictures, PUSHED), answers, epsilon)
         outputs = problem.outputs
     basis = _basis(family, answers, epsilon, level)
@@ -124,14 +113,9 @@ def describe_picture_generators(
         group = learned_group(matrices)
         if kind == "affine" and not group.planar:
             group = group.homogeneous()
-    curves = OrbitCurves(())
-    if family.kind != "colour":
-        curves = OrbitCurves(
-            tuple(
-                flow_lines(family, row, text) for row, text in zip(basis[:6], texts, strict=False)
-            )
-        )
-    return result.attach(curves, group)
+    drawn = () if family.kind == "colour" else zip(basis[:6], texts, strict=False)
+    curves = tuple(flow_lines(family, row, text) for row, text in drawn)
+    return result.attach(OrbitCurves(curves), group)
 
 
 def _task(
@@ -222,10 +206,7 @@ def field_words(family: PictureFields, theta: Tensor) -> str:
     matrices = _matrices(family, theta[None])
     if matrices is not None:
         return field_text(matrices[0], _coordinates(family))
-    row = theta / theta[theta.abs().argmax()]
-    terms = [
-        f"{v:+.2g} {n}" for v, n in zip(row.tolist(), family.names, strict=True) if abs(v) >= 0.05
-    ]
+    terms = large_terms(theta, family.names)
     return " ".join(terms[:8]) + (" ..." if len(terms) > 8 else "")
 
 

@@ -1,10 +1,11 @@
-"""Preprocessing of images: normalisation and the order of colours.
+"""Preprocessing of images: normalisation, the order of colours, and the precision of a model.
 
 Groups move pictures in [0, 1]; a model that was trained on normalised ones gets these. So the
 background stays what it is in the picture, and a changed hue is a hue.
 """
 
 import re
+from collections.abc import Callable
 from typing import Literal, cast
 
 import torch
@@ -102,3 +103,27 @@ class _Before(nn.Module):
         x = x.flip(1) if self.reverse else x
         mean, std = (part.to(x) for part in (self.mean, self.std))
         return (x - mean) / std
+
+
+class InPrecision(nn.Module):
+    """A model that computes in another precision; inputs and outputs stay in theirs.
+
+    Args:
+        model: from images to logits.
+        precision: "64-true", "bf16-true" or "bf16-mixed".
+    """
+
+    def __init__(self, model: Callable[[Tensor], Tensor], precision: str) -> None:
+        super().__init__()
+        self.dtype = torch.float64 if precision == "64-true" else torch.bfloat16
+        self.mixed = precision.endswith("mixed")
+        if isinstance(model, nn.Module) and not self.mixed:
+            model = model.to(self.dtype)
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits (N, K)."""
+        if self.mixed:
+            with torch.autocast(x.device.type, self.dtype):
+                return self.model(x).to(x)
+        return self.model(x.to(self.dtype)).to(x)

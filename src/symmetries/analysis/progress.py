@@ -1,4 +1,4 @@
-"""The progress bar of work that is not training."""
+"""Work that is not training: its progress bar, and many examples in parts."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +11,12 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
+from torch import Tensor
+
+from symmetries.auditing.examine import joined
+
+Part = Callable[[int, int], dict[str, Tensor]]
+Over = Callable[[Part, int], dict[str, Tensor]]
 
 
 def say_to_stderr(text: str) -> None:
@@ -35,3 +41,27 @@ def progress_bar(title: str, total: int, quiet: bool = False) -> Iterator[Callab
             progress.update(task, advance=1, done=done)
 
         yield advance
+
+
+def in_parts(size: int, advance: Callable[[str], None]) -> Over:
+    """Return a function that evaluates ``part(start, stop)`` on all examples, some at a time.
+
+    Args:
+        size: examples of a part.
+        advance: called after each part.
+
+    Example:
+        >>> import torch
+        >>> over = in_parts(2, lambda done: None)
+        >>> over(lambda start, stop: {"x": torch.arange(start, stop)}, 5)["x"].tolist()
+        [0, 1, 2, 3, 4]
+    """
+
+    def over(part: Part, count: int) -> dict[str, Tensor]:
+        found = []
+        for start in range(0, count, size):
+            found.append(part(start, min(start + size, count)))
+            advance("")
+        return joined(found)
+
+    return over

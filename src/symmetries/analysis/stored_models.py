@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from symmetries._validation.checks import as_path, invalid, short, wrong_type
 from symmetries.analysis.classifiers import Classifier
 from symmetries.analysis.identity import model_digest
-from symmetries.analysis.precision import InPrecision
-from symmetries.analysis.preprocessing import preprocessed
+from symmetries.analysis.preprocessing import InPrecision, preprocessed
 from symmetries.auditing.answers import (
     CLASSIFIERS,
     OF_ARRAYS,
@@ -287,8 +286,7 @@ def _from_file(path: Path, trust: bool) -> Loaded:
             said = first_line(error)
             raise invalid(str(path), "a TorchScript file", said, "save it again") from error
         return Loaded(module)  # its layers cannot be looked into
-    expected = "an .onnx, .pt2, .pt, .pth or .ts file"
-    raise invalid("model", expected, f"the file {path}", INSTEAD)
+    raise invalid("model", "an .onnx, .pt2, .pt, .pth or .ts file", f"the file {path}", INSTEAD)
 
 
 def _check_trust(path: Path, trust: bool, kind: str) -> None:

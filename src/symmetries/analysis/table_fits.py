@@ -11,13 +11,7 @@ from symmetries._validation.checks import invalid
 from symmetries.analysis.tables import VectorTable
 from symmetries.lie.charts import data_chart
 from symmetries.lie.densities import choose_density_degree, fit_log_density
-from symmetries.lie.fitting import (
-    UNDETERMINED,
-    FitQuality,
-    choose_degree,
-    determined,
-    rows_needed,
-)
+from symmetries.lie.fitting import UNDETERMINED, FitQuality, choose_degree, determined, rows_needed
 from symmetries.lie.functions import SINGULAR, Function, fit_polynomial
 from symmetries.lie.surfaces import vanishing
 

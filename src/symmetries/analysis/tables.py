@@ -217,14 +217,12 @@ def _read_file(
     if path.suffix == ".csv":
         return _read_csv(path, target)
     if path.suffix != ".npz":
-        raise invalid(
-            "data", "an .npz or .csv file", repr(path.name), "save arrays x and y as .npz"
-        )
+        remedy = "save arrays x and y as .npz"
+        raise invalid("data", "an .npz or .csv file", repr(path.name), remedy)
     if target:
         got = f"{', '.join(target)} and {path.name}"
-        raise invalid(
-            "target", "columns of a .csv file", got, "name the outputs y in the .npz file"
-        )
+        remedy = "name the outputs y in the .npz file"
+        raise invalid("target", "columns of a .csv file", got, remedy)
     return _read_npz(path)
 
 

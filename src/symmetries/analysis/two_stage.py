@@ -1,24 +1,38 @@
-"""The two-stage symmetry model for ``symmetries discover --method two-stage``: fit and describe."""
+"""The two-stage symmetry model for ``symmetries discover --method two-stage``: fit and show."""
 
 from typing import Any
 
-from symmetries.analysis.pictures import spread_indices
-from symmetries.analysis.prototype_densities import PoseDensity, mean_density, pose_densities
-from symmetries.analysis.prototype_pictures import draw_prototypes
+import torch
+from torch import Tensor
+
+from symmetries.analysis.pictures import (
+    element_labels,
+    example_indices,
+    example_labels,
+    for_display,
+    spread_indices,
+    to_bytes,
+)
+from symmetries.analysis.prototype_densities import (
+    BINS,
+    PoseDensity,
+    mean_density,
+    pose_densities,
+    smoothed,
+)
 from symmetries.analysis.provenance import Info, class_names, data_summary
 from symmetries.data import ImageSet
 from symmetries.groups import Group
 from symmetries.groups.names import group_name
 from symmetries.learners.symmetry_model import SymmetryModel
-from symmetries.results import (
-    ClassSymmetries,
-    Histogram,
-    Quality,
-    SymmetryResult,
-    SymmetrySummary,
-)
+from symmetries.learners.symmetry_model.coordinates import repeat_elements
+from symmetries.results import ClassSymmetries, Histogram, Quality, SymmetryResult, SymmetrySummary
+from symmetries.results.pictures import Film, SymmetryPictures
 
 LOOKED_AT = 512  # images that widths are measured on
+EXAMPLES = 6
+VERSIONS = 8
+STEPS = 41  # positions of a slider
 
 
 def fit_two_stage(
@@ -87,3 +101,87 @@ def _classes(
         density = {part.name: mean_density(p, part.unit, chosen) for part, p in pairs}
         found[names[label]] = summary.classes[names[label]].model_copy(update={"density": density})
     return found
+
+
+def draw_prototypes(
+    images: ImageSet, model: SymmetryModel, summary: SymmetrySummary
+) -> SymmetryPictures:
+    """Examples with their prototypes and new versions, and films along each parameter.
+
+    Args:
+        images: that the examples are chosen from.
+        model: fitted.
+        summary: its summary, for the widths that decide how much of the range is shown.
+    """
+    chosen = example_indices(images, EXAMPLES)
+    examples = images.images[chosen].to(model.device)
+    shown = for_display(examples)
+    films = []
+    side = max(model.shape[1:])
+    for index, found in enumerate(pose_densities(model, summary, examples, model.seed)):
+        values, frames, weights = orbit_frames(model, examples, shown, found, index)
+        numbers = values.tolist()
+        if summary.transformations[index].unit != "elements":
+            parameter = model.group.parameters[index]
+            numbers = [parameter.display(value, side)[0] for value in numbers]
+        names = element_labels(model.group)
+        films.append(Film(numbers, to_bytes(frames), weights.numpy(), names))
+    rows = gallery(model, examples, shown, VERSIONS, model.seed)
+    return SymmetryPictures(example_labels(images, chosen), to_bytes(rows), films)
+
+
+@torch.no_grad()
+def orbit_frames(
+    model: SymmetryModel, images: Tensor, shown: Tensor, density: PoseDensity, index: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Pictures of the examples moved along one parameter.
+
+    Args:
+        model: fitted.
+        images: (E, C, H, W) on the model's device.
+        shown: the same examples, of any resolution.
+        density: of the parameter, on these examples.
+        index: which parameter of the group.
+
+    Returns:
+        Values (S,) of the offset in the parameter's own unit, frames (E, S, C, H, W), and weights
+        (E, S): the density of each frame as a share of the example's largest.
+    """
+    group = model.group
+    if group.finite:
+        back = group.inverse(model.element(images))
+        values = torch.arange(group.order)
+        every = group.elements(images.device)
+        element = group.compose(every[None], back[:, None])
+        weights = density.density / density.density.amax(1, keepdim=True)
+        return values, model.act.orbit(element, shown), weights
+    values = torch.linspace(float(density.edges[0]), float(density.edges[-1]), STEPS)
+    eta = torch.zeros(len(images), STEPS, group.dim, device=images.device)
+    eta[..., index] = (density.centre[:, None] + values).to(eta)
+    element = group.exp(eta)
+    bins = ((values - values[0]) / (values[-1] - values[0]) * BINS).long().clamp(0, BINS - 1)
+    smooth = smoothed(density.density, reach=6)  # one image alone: more noise
+    weights = smooth[:, bins] / smooth.amax(1, keepdim=True).clamp_min(1e-12)
+    return values, model.act.orbit(element, shown), weights
+
+
+@torch.no_grad()
+def gallery(
+    model: SymmetryModel, images: Tensor, shown: Tensor, versions: int, seed: int
+) -> Tensor:
+    """Rows of pictures (E, 2 + versions, C, H, W): each example, its prototype, new versions.
+
+    Args:
+        model: fitted.
+        images: (E, C, H, W) on the model's device.
+        shown: the same examples, of any resolution.
+        versions: how many new ones.
+        seed: of the new ones.
+    """
+    group = model.group
+    generator = torch.Generator(images.device).manual_seed(seed)
+    back = group.inverse(model.element(images))
+    eta = model.sample_eta(images, versions, generator)
+    element = group.compose(group.exp(eta), repeat_elements(back, versions))
+    parts = (shown[:, None], model.act(back, shown)[:, None], model.act.orbit(element, shown))
+    return torch.cat(parts, 1)

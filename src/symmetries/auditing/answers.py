@@ -11,13 +11,7 @@ from torch import Tensor, nn
 
 from symmetries._validation.checks import check_choice, invalid
 from symmetries._validation.placement import call_model
-from symmetries.auditing.models import (
-    PROBE,
-    Model,
-    check_callable,
-    model_device,
-    untouched,
-)
+from symmetries.auditing.models import PROBE, Model, check_callable, model_device, untouched
 
 CLASSIFIERS = ("logits", "probabilities")
 KINDS = ("embedding", "map", "boxes", "points", "scalar", "vector", "energy", "sequence", "ctc")

@@ -1,6 +1,6 @@
 """The group elements of an audit: all of a finite group, or a sample of a continuous one."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -21,7 +21,7 @@ from symmetries.actions.permute import PermutationAction, SequenceAction
 from symmetries.actions.points import PointAction
 from symmetries.actions.signals import SignalAction
 from symmetries.actions.volumes import VolumeAction
-from symmetries.groups.base import Group
+from symmetries.groups.base import Group, map_element
 from symmetries.groups.colour import Colour
 from symmetries.groups.finite import CyclicShift, Flip
 from symmetries.groups.names import named_group
@@ -51,20 +51,19 @@ class Moves:
     def of(self, start: int, stop: int, device: torch.device) -> Iterator[Any]:
         """Yield the elements for examples start, ..., stop - 1, one after the other."""
         for element in self.elements:
-            part = element if self.shared else _map(lambda t: t[start:stop], element)
-            yield _map(lambda t: t.to(device), part)
+            part = element if self.shared else map_element(lambda t: t[start:stop], element)
+            yield map_element(lambda t: t.to(device), part)
 
     def rows(self, start: int, stop: int) -> "Moves":
         """Return the moves of examples start, ..., stop - 1 alone."""
         if self.shared:
             return self
-        return replace(
-            self, elements=tuple(_map(lambda t: t[start:stop], e) for e in self.elements)
-        )
+        own = tuple(map_element(lambda t: t[start:stop], one) for one in self.elements)
+        return replace(self, elements=own)
 
     def some(self, element: Any, indices: Tensor) -> Any:  # noqa: ANN401
         """Return the element of the examples at ``indices`` of a batch."""
-        return element if self.shared else _map(lambda t: t[indices], element)
+        return element if self.shared else map_element(lambda t: t[indices], element)
 
     def inverse(self, element: Any) -> Any:  # noqa: ANN401 - elements differ by group
         """Return the inverse element."""
@@ -198,8 +197,8 @@ def _all_elements(group: Group[Any]) -> tuple[Any, ...] | None:
         return tuple(group.elements().unbind())
     if isinstance(group, Product):
         factors = [_all_elements(factor) for factor in group.factors]
-        if all(factor is not None for factor in factors):
-            return tuple(product(*(factor for factor in factors if factor is not None)))
+        if None not in factors:
+            return tuple(product(*(factor or () for factor in factors)))
     return None
 
 
@@ -245,9 +244,3 @@ def _check_acts(moves: Moves, x: Tensor) -> None:
 
 
 _HOW = "give an Action that moves such data, for example ImageAction(group) for (N, C, H, W)"
-
-
-def _map(function: Callable[[Tensor], Tensor], element: Any) -> Any:  # noqa: ANN401
-    if isinstance(element, tuple):
-        return tuple(_map(function, part) for part in element)
-    return function(element)

@@ -11,11 +11,7 @@ from symmetries.results import Estimate
 
 
 def estimate(
-    values: Tensor,
-    *,
-    level: float = 0.95,
-    least: float = -math.inf,
-    most: float = math.inf,
+    values: Tensor, *, level: float = 0.95, least: float = -math.inf, most: float = math.inf
 ) -> Estimate:
     """Mean over examples, with its standard error s / sqrt(N).
 

@@ -15,8 +15,7 @@ from symmetries.auditing.metrics import (
     normalised_logit_error,
 )
 from symmetries.auditing.models import Model, model_device, untouched
-from symmetries.auditing.saliency import Saliency, map_similarity
-from symmetries.auditing.thresholds import SalientPixels
+from symmetries.auditing.saliency import Saliency, SalientPixels, map_similarity
 
 OUTPUT_ERRORS = {
     "logit_invariance": logit_error,

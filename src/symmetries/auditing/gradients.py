@@ -27,12 +27,7 @@ AT_ONCE_ON_GPU = 2**24
 
 
 def integrated_gradients(
-    model: Model,
-    x: Inputs,
-    target: Tensor,
-    *,
-    steps: int = 50,
-    baseline: float | Tensor = 0.0,
+    model: Model, x: Inputs, target: Tensor, *, steps: int = 50, baseline: float | Tensor = 0.0
 ) -> Tensor:
     r"""Integrate the gradient of f_t over the path from b to x, and multiply by (x - b).
 

@@ -104,7 +104,7 @@ def choose_layers(model: nn.Module, layers: Sequence[str] | None) -> dict[str, n
     """Layers by name; None is every layer without children, and those that are relaxed."""
     every = named_modules(model)
     if layers is None:
-        whole = {n: m for n, m in every.items() if not list(m.children()) or _says(m)}
+        whole = {n: m for n, m in every.items() if not list(m.children()) or _has_relaxation(m)}
         return {name: module for name, module in whole.items() if name}
     unknown = [name for name in layers if name not in every]
     if unknown:
@@ -113,13 +113,13 @@ def choose_layers(model: nn.Module, layers: Sequence[str] | None) -> dict[str, n
     return {name: every[name] for name in layers}
 
 
-def _says(module: nn.Module) -> bool:
+def _has_relaxation(module: nn.Module) -> bool:
     """Return whether a layer has a method ``relaxation()``."""
     return callable(getattr(module, "relaxation", None))
 
 
 def _relaxation(module: Any) -> dict[str, float] | None:  # noqa: ANN401 - it has the method
-    return (dict(module.relaxation()) or None) if _says(module) else None
+    return (dict(module.relaxation()) or None) if _has_relaxation(module) else None
 
 
 def layer_outputs(
@@ -155,9 +155,8 @@ def _squares(
     size = _square(h)
     try:
         if act is None:
-            raise invalid(
-                "layer", "an output that the group acts on", tuple(h.shape), "exclude this layer"
-            )
+            remedy = "exclude this layer"
+            raise invalid("layer", "an output that the group acts on", tuple(h.shape), remedy)
         error = _square(moved - act(element, h))
         there = act(element, again)
         back = undo(act, moves)(element, there)

@@ -12,7 +12,7 @@ compares both.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -21,17 +21,16 @@ from torch import Tensor, nn
 from symmetries._validation.checks import check_finite, check_number, invalid
 from symmetries.actions.base import Action
 from symmetries.auditing.answers import plain
-from symmetries.auditing.elements import Moves, make_moves, resolve_action
+from symmetries.auditing.elements import make_moves, resolve_action
 from symmetries.auditing.estimate import estimate
 from symmetries.auditing.inputs import Inputs, inputs_of
-from symmetries.auditing.layer_laws import layer_laws, undo
+from symmetries.auditing.layer_laws import layer_laws, stays, undo
 from symmetries.auditing.layers import choose_layers, layer_outputs
 from symmetries.auditing.models import Model, check_callable, model_device, untouched
 from symmetries.groups.base import Group
 from symmetries.results import LieDerivative
 
 OUTPUT = ""  # the name of the model itself among its layers
-Back = Callable[[Moves, Any, Tensor], Tensor]
 
 
 def lie_derivative(
@@ -39,7 +38,6 @@ def lie_derivative(
     x: Inputs,
     group: str | Group[Any] | Action,
     *,
-    output: Back | None = None,
     layers: Sequence[str] = (),
     step: float = 0.01,
     batch_size: int = 256,
@@ -49,14 +47,13 @@ def lie_derivative(
 
     A parameter eta_i goes to plus and minus ``step`` times the group's bound; the others are 0.
     Parameters that count steps, such as an inversion, are left out. Results are per unit of the
-    parameter: radians, half-images, logarithms of factors.
+    parameter: radians, half-images, logarithms of factors. Outputs that are maps over images or
+    volumes move like these, and all others stay.
 
     Args:
         model: any callable from (N, ...) to a tensor (N, ...).
         x: (N, ...); a tensor, an array, an ``ImageSet`` or a ``DataLoader``.
         group: a continuous group, its name, or an action.
-        output: how to move the model's output back, ``output(moves, element, y)``; by default maps
-            over images or volumes move like these, and everything else stays.
         layers: names of layers of a module that are measured, too; see
             :func:`~symmetries.auditing.layers.layer_equivariance` for how they move.
         step: of the differences, as a share of each bound. Smaller steps are rounded more, larger
@@ -104,13 +101,13 @@ def lie_derivative(
                 ends = [_outputs(model, chosen, action(g, batch)) for g in elements]
                 again = [_outputs(model, chosen, moves.there_and_back(g, batch)) for g in elements]
                 for name, h in still.items():
-                    back = output if name == OUTPUT and output is not None else _usual_back
+                    act = layer_laws(moves, h).get("equivariance") or stays
+                    back = undo(act, moves)
                     plus, minus = (
-                        back(moves, g, end[name]) for g, end in zip(elements, ends, strict=True)
+                        back(g, end[name]) for g, end in zip(elements, ends, strict=True)
                     )
                     there, other = (
-                        back(moves, g, _there(moves, g, trip[name]))
-                        for g, trip in zip(elements, again, strict=True)
+                        back(g, act(g, trip[name])) for g, trip in zip(elements, again, strict=True)
                     )
                     derivative, alone = (plus - minus) / (2 * t), (there - other) / (2 * t)
                     pair = torch.stack((_mean_square(derivative), _mean_square(alone)))
@@ -164,16 +161,6 @@ def _outputs(model: Model, chosen: dict[str, nn.Module], x: Tensor) -> dict[str,
         got = type(kept[0]).__name__
         raise invalid("model", "one tensor of floats", got, "wrap it so that it returns one")
     return {**found, OUTPUT: kept[0]}
-
-
-def _usual_back(moves: Moves, element: Any, h: Tensor) -> Tensor:  # noqa: ANN401
-    act = layer_laws(moves, h).get("equivariance")
-    return h if act is None else undo(act, moves)(element, h)
-
-
-def _there(moves: Moves, element: Any, h: Tensor) -> Tensor:  # noqa: ANN401
-    act = layer_laws(moves, h).get("equivariance")
-    return h if act is None else act(element, h)
 
 
 def _mean_square(h: Tensor) -> Tensor:

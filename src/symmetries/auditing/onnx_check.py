@@ -60,9 +60,8 @@ def constant_inputs(graph: Any, given: Mapping[str, Any]) -> tuple[dict[str, Any
         single = single or (bool(sizes) and sizes[0] <= 1)
         kind = onnx.helper.tensor_dtype_to_np_dtype(declared[name].elem_type)
         if kind.kind in "iu" and not (float(value).is_integer() and _fits(value, kind)):
-            raise invalid(
-                "inputs", f"a whole number of type {kind}", f"{name}={value:g}", "round it"
-            )
+            remedy = "round it"
+            raise invalid("inputs", f"a whole number of type {kind}", f"{name}={value:g}", remedy)
         found[name] = np.full([max(1, size) for size in sizes], value, kind)
     return found, single
 

@@ -171,9 +171,8 @@ class OnnxSession:
             except Exception as error:  # whatever ONNX Runtime raises
                 why = first_line(error).rpartition("Status Message: ")[2]
                 expected = f"one that takes {len(rows)} images {tuple(rows.shape[1:])}"
-                raise invalid(
-                    "model", expected, why, "export it with a dynamic first axis"
-                ) from error
+                remedy = "export it with a dynamic first axis"
+                raise invalid("model", expected, why, remedy) from error
 
         found = in_batches(run, values, self.batch or len(x)).to(x.device)
         return found.to(x.dtype) if found.is_floating_point() else found

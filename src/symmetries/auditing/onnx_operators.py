@@ -16,16 +16,20 @@ from symmetries.auditing.onnx_resize import resize, transposed_convolution
 
 Attributes = dict[str, Any]
 Operator = Callable[[list[Any], Attributes], Any]
+# By the number of axes.
+CONVOLUTIONS: dict[int, Any] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+MAX_POOLS: dict[int, Any] = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
+MEAN_POOLS: dict[int, Any] = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
 
 
 def _ints(value: Tensor | list[int] | None) -> list[int] | None:
     return value.flatten().tolist() if isinstance(value, Tensor) else value
 
 
-def _axes(inputs: list[Any], given: Attributes, at: int = 1) -> list[int] | None:
+def _axes(inputs: list[Any], given: Attributes) -> list[int] | None:
     """Axes: an attribute in old files, an input in new ones."""
     axes = given.get("axes")
-    return axes if axes is not None or len(inputs) <= at else _ints(inputs[at])
+    return axes if axes is not None or len(inputs) < 2 else _ints(inputs[1])
 
 
 def _padding(given: Attributes, x: Tensor, kernel: list[int]) -> list[int]:
@@ -57,17 +61,10 @@ def _padded(x: Tensor, pads: list[int], value: float = 0.0) -> Tensor:
 def _convolve(inputs: list[Any], given: Attributes) -> Tensor:
     x, weight, *bias = inputs
     rank = weight.ndim - 2
-    function: Any = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}[rank]
     x = _padded(x, _padding(given, x, list(weight.shape[2:])))
-    return function(
-        x,
-        weight,
-        bias[0] if bias else None,
-        given.get("strides", [1] * rank),
-        0,
-        given.get("dilations", [1] * rank),
-        given.get("group", 1),
-    )
+    strides, dilations = (given.get(name, [1] * rank) for name in ("strides", "dilations"))
+    rest = strides, 0, dilations, given.get("group", 1)
+    return CONVOLUTIONS[rank](x, weight, bias[0] if bias else None, *rest)
 
 
 def _max_pool(inputs: list[Any], given: Attributes) -> Tensor:
@@ -75,23 +72,15 @@ def _max_pool(inputs: list[Any], given: Attributes) -> Tensor:
         raise invalid("MaxPool", "storage_order 0", 1, "export it with rows first")
     x, kernel = inputs[0], given["kernel_shape"]
     rank = len(kernel)
-    function: Any = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}[rank]
     x = _padded(x, _padding(given, x, kernel), value=float("-inf"))
-    return function(
-        x,
-        kernel,
-        given.get("strides", [1] * rank),
-        0,
-        given.get("dilations", [1] * rank),
-        bool(given.get("ceil_mode", 0)),
-    )
+    strides, dilations = (given.get(name, [1] * rank) for name in ("strides", "dilations"))
+    return MAX_POOLS[rank](x, kernel, strides, 0, dilations, bool(given.get("ceil_mode", 0)))
 
 
 def _average_pool(inputs: list[Any], given: Attributes) -> Tensor:
     x, kernel = inputs[0], given["kernel_shape"]
     rank = len(kernel)
-    function: Any = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}[rank]
-    pads = _padding(given, x, kernel)
+    function, pads = MEAN_POOLS[rank], _padding(given, x, kernel)
     how = kernel, given.get("strides", [1] * rank), 0, bool(given.get("ceil_mode", 0))
     means: Tensor = function(_padded(x, pads), *how)
     if given.get("count_include_pad", 0) or not any(pads):
@@ -249,9 +238,13 @@ def _global(function: Callable[..., Tensor]) -> Operator:
     return lambda inputs, given: function(inputs[0], tuple(range(2, inputs[0].ndim)), keepdim=True)
 
 
-OPERATORS: dict[str, Operator] = {
-    "Abs": _plain(torch.abs),
-    "Add": _plain(torch.add),
+# Operators that are functions of torch with the same name.
+SAME = (
+    *("Abs", "Add", "Cos", "Erf", "Exp", "Floor", "Log", "MatMul", "Neg", "Pow", "Reciprocal"),
+    *("Relu", "Sigmoid", "Sin", "Sqrt", "Sub", "Tanh", "Where", "Mul"),
+)
+OPERATORS: dict[str, Operator] = {name: _plain(getattr(torch, name.lower())) for name in SAME}
+OPERATORS |= {
     "AveragePool": _average_pool,
     "BatchNormalization": _batch_norm,
     "Cast": _cast,
@@ -262,16 +255,12 @@ OPERATORS: dict[str, Operator] = {
     ),
     "Conv": _convolve,
     "ConvTranspose": transposed_convolution,
-    "Cos": _plain(torch.cos),
     "Div": _plain(_divide),
     "Dropout": lambda inputs, given: inputs[0],
     "Elu": lambda inputs, given: F.elu(inputs[0], given.get("alpha", 1.0)),
     "Equal": _plain(torch.eq),
-    "Erf": _plain(torch.erf),
-    "Exp": _plain(torch.exp),
     "Expand": lambda inputs, given: inputs[0] * torch.ones(_ints(inputs[1]) or []).to(inputs[0]),
     "Flatten": _flatten,
-    "Floor": _plain(torch.floor),
     "Gather": _gather,
     "Gelu": lambda inputs, given: F.gelu(
         inputs[0], approximate=given.get("approximate", b"none").decode()
@@ -289,48 +278,35 @@ OPERATORS: dict[str, Operator] = {
     ),
     "LayerNormalization": _layer_norm,
     "LeakyRelu": lambda inputs, given: F.leaky_relu(inputs[0], given.get("alpha", 0.01)),
-    "Log": _plain(torch.log),
     "LogSoftmax": _softmax(F.log_softmax),
-    "MatMul": _plain(torch.matmul),
     "Max": _of_all(torch.maximum),
     "MaxPool": _max_pool,
     "Min": _of_all(torch.minimum),
     "Mish": _plain(F.mish),
-    "Mul": _plain(torch.mul),
-    "Neg": _plain(torch.neg),
     "PRelu": _plain(lambda x, slope: torch.where(x < 0, slope * x, x)),
     "Pad": _pad,
-    "Pow": _plain(torch.pow),
     "Range": _plain(lambda *ends: torch.arange(*(end.item() for end in ends))),
-    "Reciprocal": _plain(torch.reciprocal),
     "ReduceMax": _reduce(torch.amax),
     "ReduceMean": _reduce(torch.mean),
     "ReduceMin": _reduce(torch.amin),
     "ReduceSum": _reduce(torch.sum),
-    "Relu": _plain(torch.relu),
     "Reshape": _reshape,
     "Resize": resize,
     "Selu": _plain(F.selu),
     "Shape": lambda inputs, given: torch.tensor(
         inputs[0].shape[given.get("start", 0) : given.get("end")]
     ),
-    "Sigmoid": _plain(torch.sigmoid),
-    "Sin": _plain(torch.sin),
     "Slice": _slice,
     "Softmax": _softmax(F.softmax),
     "Softplus": _plain(F.softplus),
     "Split": _split,
-    "Sqrt": _plain(torch.sqrt),
     "Squeeze": _squeeze,
-    "Sub": _plain(torch.sub),
     "Sum": _of_all(torch.add),
-    "Tanh": _plain(torch.tanh),
     "Transpose": lambda inputs, given: inputs[0].permute(
         given.get("perm", list(reversed(range(inputs[0].ndim))))
     ),
     "Unsqueeze": _unsqueeze,
     "Upsample": resize,
-    "Where": _plain(torch.where),
 }
 
 # Inputs that are sizes or axes: as numbers, constants of a file are known when it is exported again

@@ -16,10 +16,16 @@ from symmetries.actions.permute import PermutationAction
 from symmetries.actions.points import PointAction
 from symmetries.actions.volumes import VolumeAction
 from symmetries.auditing.answers import KINDS
-from symmetries.auditing.boxes import kept_in_frame, map_boxes, match_boxes, read_boxes
+from symmetries.auditing.boxes import (
+    kept_in_frame,
+    map_boxes,
+    match_boxes,
+    point_errors,
+    points_alone,
+    read_boxes,
+)
 from symmetries.auditing.elements import Moves
 from symmetries.auditing.energies import energy_errors, read_energies
-from symmetries.auditing.keypoints import point_errors, points_alone
 from symmetries.auditing.layer_laws import turned_vectors
 from symmetries.auditing.sequences import read_sequences, sequence_errors
 
@@ -72,21 +78,7 @@ def representation(kind: str | Action | Callable[[Any, Tensor], Tensor]) -> Repr
             lambda moves, g, still, again, _: vector_errors(still, again),
         )
     check_choice(kind, KINDS, "output")
-    if kind == "vector":
-        return Representation(kind, _floats, _compare_vectors, _without(vector_errors))
-    if kind == "points":
-        return Representation(kind, _floats, point_errors, points_alone)
-    if kind == "energy":
-        return Representation(kind, read_energies, _compare_energies, _without(energy_errors))
-    if kind == "map":
-        return Representation(kind, _maps, _compare_maps, _maps_alone)
-    if kind == "boxes":
-        return Representation(kind, read_boxes, _compare_boxes, _boxes_alone)
-    if kind in ("sequence", "ctc"):
-        read = read_sequences if kind == "sequence" else partial(read_sequences, blank=0)
-        return Representation(kind, read, _without(sequence_errors), _without(sequence_errors))
-    errors = embedding_errors if kind == "embedding" else scalar_errors
-    return Representation(kind, _floats, _without(errors), _without(errors))
+    return Representation(kind, *LAWS[kind])
 
 
 def _by_own_law(act: Callable[[Any, Tensor], Tensor], element: Any, still: Tensor) -> Tensor:  # noqa: ANN401
@@ -256,3 +248,18 @@ def _boxes_alone(moves: Moves, element: Any, still: Any, again: Any, x: Tensor) 
 def _stacked(rows: list[dict[str, float]]) -> Errors:
     values = {name: [row[name] for row in rows] for name in rows[0]}
     return {name: torch.tensor(column, dtype=torch.float64) for name, column in values.items()}
+
+
+_read_ctc = partial(read_sequences, blank=0)
+# How outputs of a kind are read, how they are compared, and what resampling alone explains.
+LAWS: dict[str, tuple[Any, Any, Any]] = {
+    "embedding": (_floats, _without(embedding_errors), _without(embedding_errors)),
+    "scalar": (_floats, _without(scalar_errors), _without(scalar_errors)),
+    "vector": (_floats, _compare_vectors, _without(vector_errors)),
+    "points": (_floats, point_errors, points_alone),
+    "energy": (read_energies, _compare_energies, _without(energy_errors)),
+    "map": (_maps, _compare_maps, _maps_alone),
+    "boxes": (read_boxes, _compare_boxes, _boxes_alone),
+    "sequence": (read_sequences, _without(sequence_errors), _without(sequence_errors)),
+    "ctc": (_read_ctc, _without(sequence_errors), _without(sequence_errors)),
+}

@@ -36,13 +36,12 @@ from symmetries.auditing.run_outputs import (
     choose_law,
     depends_on_batch,
     examine_outputs,
-    says_one_thing,
+    outputs_are_constant,
     summarise_outputs,
 )
-from symmetries.auditing.saliency import Saliency
+from symmetries.auditing.saliency import Saliency, SalientPixels
 from symmetries.auditing.spectrum import largest_singular_value
 from symmetries.auditing.summarise import summarise
-from symmetries.auditing.thresholds import SalientPixels
 from symmetries.groups.base import Group
 from symmetries.groups.names import group_name
 from symmetries.groups.ranges import Range, parse_range, shown_range
@@ -175,6 +174,7 @@ def audit_model(
     model, arrays = taking_tensors(model, x)
     model, law, kind = choose_law(model, x, output, images)
     about: dict[str, Any] = {"output": kind}
+    notes: list[str] = []
     gradients = gradients and not arrays and x.is_floating_point()
     over = over or partial(_in_batches, size=batch_size, shown=progress)
     rows_of = Upcoming(x, model_device(model, x))
@@ -189,8 +189,10 @@ def audit_model(
         about |= {"measures": found, "saliency_similarity": None, "sensitivity": None}
         if images and kind == "points":
             about["units"] = {"absolute_error": "pixels", "largest_error": "pixels"}
-        about["notes"] = (ONE_THING,) if says_one_thing(model, x, law) else ()
-        about["notes"] += (DIRECTIONS,) if images and kind == "vector" else ()
+        said = {
+            ONE_THING: outputs_are_constant(model, x, law),
+            DIRECTIONS: images and kind == "vector",
+        }
     else:
         answers = read_logits(model, x, y, kind)
         model = answers.model
@@ -211,14 +213,15 @@ def audit_model(
         )
         values = over(part, len(x))
         about |= summarise(values, level)
-        notes = answers.notes + ((ONE_CLASS,) if len(values[PREDICTED].unique()) == 1 else ())
-        if y is not None and about["accuracy"].high < 1 / len(y.unique()):
-            notes += (WORSE_THAN_GUESSING,)
-        about |= {"output": answers.kind, "notes": notes + ((CUT_OFF,) if cut else ())}
-    if depends_on_batch(model, x):
-        about["notes"] = (*about.get("notes", ()), OF_BATCHES)
-    if arrays:
-        about["notes"] = (*about.get("notes", ()), OF_ARRAYS)
+        about["output"], notes = answers.kind, [*answers.notes]
+        guess = 0.0 if y is None else 1 / len(y.unique())
+        said = {
+            ONE_CLASS: len(values[PREDICTED].unique()) == 1,
+            WORSE_THAN_GUESSING: y is not None and about["accuracy"].high < guess,
+            CUT_OFF: cut,
+        }
+    said |= {OF_BATCHES: depends_on_batch(model, x), OF_ARRAYS: arrays}
+    notes += [text for text, holds in said.items() if holds]
     rows: tuple[LayerError, ...] = ()
     if isinstance(model, nn.Module) and (layers is None or len(layers)) and x.is_floating_point():
         rows = layer_equivariance(
@@ -231,9 +234,10 @@ def audit_model(
             seed=seed,
         )
         rows = with_contributions(rows, model, x, action, half_width=half_width, seed=seed)
-        said = f"layers: errors on {min(len(x), LAYER_EXAMPLES)} of {len(x):,} examples, what each "
-        said += f"adds on {min(len(x), EXAMPLES)}"
-        about["notes"] = (*about.get("notes", ()), said) if rows else about.get("notes", ())
+        if rows:
+            errors_on, added_on = (min(len(x), most) for most in (LAYER_EXAMPLES, EXAMPLES))
+            of = f"{errors_on} of {len(x):,} examples"
+            notes.append(f"layers: errors on {of}, what each adds on {added_on}")
     if local and is_smooth(action.group) and law_is_usual(about["output"]):
         few = x[spread_mask(len(x), LIE_EXAMPLES).to(x.device)]
         about["lie"] = lie_derivative(model, few, action, batch_size=batch_size, level=level)
@@ -252,6 +256,7 @@ def audit_model(
         closely=int(chosen.sum()),
         level=level,
         layers=rows,
+        notes=tuple(notes),
         seconds=time.perf_counter() - begin,
         **about,
     )

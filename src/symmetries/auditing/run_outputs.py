@@ -138,7 +138,7 @@ def choose_law(
     return model, law, law.kind
 
 
-def says_one_thing(model: Model, x: Tensor, law: Representation) -> bool:
+def outputs_are_constant(model: Model, x: Tensor, law: Representation) -> bool:
     """Whether the outputs of the first examples are all the same, or all without boxes."""
     with untouched(model), torch.no_grad():
         found = read(model, x[:PROBE].to(model_device(model, x)), law)
@@ -160,8 +160,7 @@ def check_repeatable(model: Model, x: Tensor, law: Representation) -> None:
         differs = any(str(a) != str(b) for a, b in pairs)
     if differs:
         remedy = "turn off dropout and sampling, or average inside of the model"
-        got = "outputs that differ"
-        raise invalid("model", "the same outputs when called twice", got, remedy)
+        raise invalid("model", "the same outputs when called twice", "outputs that differ", remedy)
 
 
 def found_kind(model: Model, x: Tensor, images: bool) -> str | None:

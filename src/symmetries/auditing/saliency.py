@@ -1,10 +1,13 @@
 """Saliency maps of a classifier, and their similarity when the input is transformed.
 
 Reference: Moskalev, Sepliarskaia, Bekkers, Smeulders 2023, "On genuine invariance learning without
-weight-tying", sections 3.2 and 4.1.
+weight-tying", sections 3.2 and 4.1. The paper keeps what is above 0.9 of the largest value of a
+map, often one or two pixels of a picture; :class:`SalientPixels` has other thresholds as well.
 """
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -30,6 +33,10 @@ from symmetries.groups.base import Group
 from symmetries.results import Estimate
 
 Saliency = Callable[[Model, Tensor, Tensor], Tensor]
+THRESHOLDS = tuple(i / 10 for i in range(10))
+PAPER = 0.9
+FEWEST = 2.0  # pixels of a picture below which a similarity is a matter of chance
+SMALL = 64  # pixels on the longer side above which maps are smoothed before thresholds
 
 
 def saliency_map(
@@ -62,8 +69,13 @@ def saliency_map(
     check_number(threshold, "threshold", 0, 1)
     x = inputs_of(x, model)
     found = integrated_gradients(model, x, target, steps=steps, baseline=baseline)
-    kept = keep_largest(found.abs(), threshold)
-    return smooth(kept, sigma) if x.ndim == 4 and sigma > 0 else kept
+    return salient(found.abs(), threshold, sigma)
+
+
+def salient(maps: Tensor, threshold: float, sigma: float = 1.0) -> Tensor:
+    """Non-negative maps (N, ...) above a share of each map's largest value, filtered if images."""
+    kept = keep_largest(maps, threshold)
+    return smooth(kept, sigma) if maps.ndim == 4 and sigma > 0 else kept
 
 
 def keep_largest(maps: Tensor, threshold: float) -> Tensor:
@@ -193,3 +205,75 @@ def targets(model: Model, x: Tensor, y: Tensor | None) -> Tensor:
         return y.to(x.device)
     with torch.no_grad():
         return logits_of(model, x).argmax(1)
+
+
+@dataclass(frozen=True)
+class SalientPixels:
+    """Absolute integrated gradients, and the maps that are left of them above thresholds.
+
+    Args:
+        steps: of the integration.
+        baseline: of the integration.
+    """
+
+    steps: int = 50
+    baseline: float | Tensor = 0.0
+
+    def __call__(self, model: Model, x: Tensor, target: Tensor) -> Tensor:
+        """Absolute integrated gradients of the shape of x."""
+        found = integrated_gradients(model, x, target, steps=self.steps, baseline=self.baseline)
+        return found.abs()
+
+    def paper(self, attribution: Tensor) -> Tensor:
+        """The paper's maps: values above 0.9 of the largest, filtered."""
+        return salient(attribution, PAPER)
+
+    def above(self, attribution: Tensor) -> list[Tensor]:
+        """Maps for each threshold; those of large pictures are smoothed first."""
+        smoothed = smooth_large(attribution)
+        return [salient(smoothed, threshold) for threshold in THRESHOLDS]
+
+    def pixels(self, attribution: Tensor) -> Tensor:
+        """Number of pixels (N, T) that are above each threshold, in any channel."""
+        smoothed = smooth_large(attribution)
+        counts = []
+        for threshold in THRESHOLDS:
+            kept = keep_largest(smoothed, threshold) > 0
+            kept = kept.any(1) if kept.ndim == 4 else kept
+            counts.append(kept.flatten(1).sum(1))
+        return torch.stack(counts, 1).to(attribution.dtype)
+
+
+def smooth_large(maps: Tensor) -> Tensor:
+    """Maps (N, C, H, W) of more than 64 pixels, smoothed by a Gaussian of 1/28 of the longer side.
+
+    So blobs are compared in large pictures, as the paper's filter does in pictures of 28 pixels.
+    The border is periodic, as in :func:`~symmetries.auditing.saliency.smooth`; smaller maps, and
+    those of other data, stay as they are.
+
+    Example:
+        >>> smooth_large(torch.ones(1, 1, 8, 8)).shape
+        torch.Size([1, 1, 8, 8])
+    """
+    if maps.ndim != 4 or max(maps.shape[-2:]) <= SMALL:
+        return maps
+    sigma = max(maps.shape[-2:]) / 28
+    reach = min(math.ceil(3 * sigma), *(side - 1 for side in maps.shape[-2:]))
+    offsets = torch.arange(-reach, reach + 1, dtype=maps.dtype, device=maps.device)
+    taps = torch.exp(-0.5 * (offsets / sigma).square())
+    taps = taps / taps.sum()
+    flat = maps.reshape(-1, 1, *maps.shape[-2:])
+    flat = F.conv2d(F.pad(flat, (0, 0, reach, reach), mode="circular"), taps[None, None, :, None])
+    flat = F.conv2d(F.pad(flat, (reach, reach, 0, 0), mode="circular"), taps[None, None, None])
+    return flat.reshape(maps.shape)
+
+
+def area(similarities: Tensor) -> Tensor:
+    """Mean similarity (N,) over thresholds, from similarities (N, T), by the trapezoidal rule.
+
+    Example:
+        >>> area(torch.ones(2, 10)).tolist()
+        [1.0, 1.0]
+    """
+    at = torch.tensor(THRESHOLDS, dtype=similarities.dtype, device=similarities.device)
+    return torch.trapezoid(similarities, at, dim=1) / (at[-1] - at[0])

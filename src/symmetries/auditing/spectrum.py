@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from symmetries._validation.checks import check_choice, check_finite, check_whole, wrong_type
+from symmetries._validation.checks import check_choice, check_counts, check_finite, wrong_type
 from symmetries._validation.placement import call_model
 from symmetries.auditing.first_layer import FirstLayer, first_layer
 from symmetries.auditing.inputs import Inputs, inputs_of
@@ -67,8 +67,7 @@ def largest_singular_value(
     x = inputs_of(x, model)
     check_examples(x)
     check_finite(x, "x")
-    for name, value in (("iterations", iterations), ("batch_size", batch_size)):
-        check_whole(value, name)
+    check_counts(iterations=iterations, batch_size=batch_size)
     device = model_device(model, x)
     with untouched(model), torch.enable_grad():
         split = None

@@ -22,7 +22,7 @@ from symmetries.auditing.examine import (
     SIMILARITY,
     STILL,
 )
-from symmetries.auditing.thresholds import FEWEST, THRESHOLDS, area
+from symmetries.auditing.saliency import FEWEST, THRESHOLDS, area
 from symmetries.results import ClassRow, Estimate, SaliencyPoint
 
 SHARES = ("accuracy", "accuracy_moved", AGREEMENT)

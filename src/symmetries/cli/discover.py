@@ -13,12 +13,7 @@ from symmetries.cli.shown import escape, plain_table
 if TYPE_CHECKING:
     from symmetries.results import SymmetryResult
 
-VERDICTS = {
-    "absent": "dim",
-    "partial": "green",
-    "full": "bold green",
-    "cannot be told": "yellow",
-}
+VERDICTS = {"absent": "dim", "partial": "green", "full": "bold green", "cannot be told": "yellow"}
 
 
 @options.command

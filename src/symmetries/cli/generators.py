@@ -92,11 +92,7 @@ def generators(
 
 
 def _table(result: "GeneratorResult") -> Table:
-    from symmetries.report.generator_report import (
-        defect_text,
-        dimension_text,
-        interval_text,
-    )
+    from symmetries.report.generator_report import defect_text, dimension_text, interval_text
 
     title = f"{result.answer} (dimension {dimension_text(result)})"
     rows = [

@@ -98,9 +98,7 @@ def start_processes(run: "Run") -> Any:  # noqa: ANN401 - Fabric has two names
     machine = run.machine
     return make_fabric(
         TrainConfig(1, 1, device=machine.device).replace(
-            precision=machine.precision,
-            devices=machine.devices,
-            nodes=machine.nodes,
+            precision=machine.precision, devices=machine.devices, nodes=machine.nodes
         )
     )
 

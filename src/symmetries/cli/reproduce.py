@@ -124,9 +124,8 @@ def run_script(script: Path, words: list[str], given: Given, silent: bool) -> No
     for name, (value, spellings) in given.items():
         spelling = next((word for word in spellings if f"{word} " in known), None)
         if spelling is None:
-            remedy = f"leave it out, or see {script} --help"
             expected = f"none, as the script of {script.parent.name} has no such option"
-            raise invalid(name, expected, value, remedy)
+            raise invalid(name, expected, value, f"leave it out, or see {script} --help")
         words += [spelling, str(value)]
     stdout = subprocess.DEVNULL if silent else None
     done = subprocess.run([sys.executable, script, *words], check=False, stdout=stdout)

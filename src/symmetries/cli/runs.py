@@ -128,13 +128,7 @@ class Run:
         say_written(console, self.out, names)
 
 
-def begin(
-    name: str,
-    out: Path,
-    machine: Machine,
-    output: Output,
-    preset: str | None = None,
-) -> Run:
+def begin(name: str, out: Path, machine: Machine, output: Output, preset: str | None = None) -> Run:
     """Check the options that need no data, and start the clock.
 
     Args:

@@ -67,9 +67,8 @@ class ImageSet:
             raise invalid("images", "dtype float32", self.images.dtype, "use images.float()")
         check_unit_range(self.images, "images")
         if self.class_names is not None and not isinstance(self.class_names, tuple | list):
-            raise wrong_type(
-                "class_names", "a tuple of names", self.class_names, "give a tuple, or None"
-            )
+            remedy = "give a tuple, or None"
+            raise wrong_type("class_names", "a tuple of names", self.class_names, remedy)
         if self.labels is not None:
             _check_labels(self.labels, len(self.images), self.class_names)
 
@@ -89,9 +88,8 @@ class ImageSet:
         if chosen.dtype == torch.bool:
             if chosen.shape != (len(self),):
                 got = f"a mask of shape {tuple(chosen.shape)}"
-                raise invalid(
-                    "indices", f"a mask of shape ({len(self)},)", got, "give one value per image"
-                )
+                remedy = "give one value per image"
+                raise invalid("indices", f"a mask of shape ({len(self)},)", got, remedy)
             chosen = chosen.nonzero()[:, 0]
         if chosen.ndim != 1 or chosen.is_floating_point():
             got = f"{chosen.dtype} of shape {tuple(chosen.shape)}"

@@ -118,8 +118,7 @@ def _files(root: Path, name: str, layout: _Layout, split: str) -> dict[str, byte
 def _binary(data: bytes, file: Path, layout: _Layout) -> tuple[NDArray[Any], NDArray[Any]]:
     record = layout.label_bytes + _PIXELS
     if not data or len(data) % record:
-        expected = f"whole records of {record} bytes"
-        raise invalid(str(file), expected, f"{len(data)} bytes", AGAIN)
+        raise invalid(str(file), f"whole records of {record} bytes", f"{len(data)} bytes", AGAIN)
     rows = np.frombuffer(data, np.uint8).reshape(-1, record)
     return rows[:, layout.label_bytes :], rows[:, layout.label_bytes - 1]  # the fine label is last
 

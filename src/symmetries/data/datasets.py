@@ -50,9 +50,8 @@ def from_dataset(dataset: "Dataset[Any]", name: str = "dataset") -> ImageSet:
         raise invalid("dataset", "at least one item", "an empty set", "check the data set")
     if labels and len(labels) != len(images):
         got = f"{len(labels)} labels for {len(images)} images"
-        raise invalid(
-            "dataset", "a label for all items or for none", got, "return pairs for all items"
-        )
+        remedy = "return pairs for all items"
+        raise invalid("dataset", "a label for all items or for none", got, remedy)
     return from_array(np.stack(images), of_items(labels) if labels else None, name)
 
 

@@ -14,12 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from symmetries._validation.checks import (
-    check_choice,
-    check_flag,
-    check_number,
-    invalid,
-)
+from symmetries._validation.checks import check_choice, check_flag, check_number, invalid
 from symmetries.actions.images import ImageAction
 from symmetries.data.base import ImageSet, image_set
 from symmetries.groups.affine import Affine2

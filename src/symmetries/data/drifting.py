@@ -30,11 +30,7 @@ _CHUNK = 4096
 
 
 def transforming(
-    name: str,
-    group: str,
-    split: str = "train",
-    folder: str | Path | None = None,
-    seed: int = 0,
+    name: str, group: str, split: str = "train", folder: str | Path | None = None, seed: int = 0
 ) -> ImageSet:
     """Build Transforming-MNIST or -FMNIST: padded images, each moved by a fixed random element.
 
@@ -146,9 +142,8 @@ def drift(first: "Images", second: "Images", beta: float) -> ImageSet:
     if not 0 <= beta <= 1:
         raise invalid("beta", "a number from 0 to 1", beta, "0 gives the first set, 1 the second")
     if first.labels is None or second.labels is None:
-        raise invalid(
-            "labels", "labels in both sets", "none", "use labelled sets: images are paired by label"
-        )
+        remedy = "use labelled sets: images are paired by label"
+        raise invalid("labels", "labels in both sets", "none", remedy)
     if first.images.shape[1:] != second.images.shape[1:]:
         shapes = [tuple(data.images.shape[1:]) for data in (first, second)]
         raise invalid("second", f"images of shape {shapes[0]}", shapes[1], "pad or resize them")

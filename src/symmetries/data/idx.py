@@ -47,9 +47,8 @@ def read_idx(path: str | Path, rank: int | None = None) -> NDArray[np.uint8]:
     if rank is not None:
         check_whole(rank, "rank", most=255)
     if rank is not None and axes != rank:
-        raise invalid(
-            str(path), f"{rank} axes", f"{axes}", "check whether images and labels are swapped"
-        )
+        remedy = "check whether images and labels are swapped"
+        raise invalid(str(path), f"{rank} axes", f"{axes}", remedy)
     head = 4 + 4 * axes
     sizes = read_bytes(path, head)[4:]
     if len(sizes) < 4 * axes:

@@ -50,9 +50,8 @@ def _places(labels: NDArray[Any], names: Names) -> tuple[Tensor, Names]:
     unknown = sorted(set(labels.flatten().tolist()) - set(place))
     if unknown:
         expected = f"names among {short(tuple(names))}"
-        raise invalid(
-            "labels", expected, short(unknown[0]), "complete class_names, or leave it out"
-        )
+        remedy = "complete class_names, or leave it out"
+        raise invalid("labels", expected, short(unknown[0]), remedy)
     return torch.tensor(np.vectorize(place.__getitem__, otypes=[np.int64])(labels)), names
 
 

@@ -40,18 +40,12 @@ _BASES: dict[str, tuple[Loader, str]] = {
     ),
     "mnist": (mnist, "MNIST, handwritten digits, 28 x 28 grey"),
     "fashion-mnist": (fashion_mnist, "Fashion-MNIST, articles of clothing, 28 x 28 grey"),
-    "cifar10": (
-        partial(cifar, "cifar10"),
-        "CIFAR-10, photographs of 10 classes, 32 x 32 colour",
-    ),
+    "cifar10": (partial(cifar, "cifar10"), "CIFAR-10, photographs of 10 classes, 32 x 32 colour"),
     "cifar100": (
         partial(cifar, "cifar100"),
         "CIFAR-100, photographs of 100 classes, 32 x 32 colour",
     ),
-    "dsprites": (
-        dsprites,
-        "the published dSprites, 64 x 64 grey, uniformly sampled",
-    ),
+    "dsprites": (dsprites, "the published dSprites, 64 x 64 grey, uniformly sampled"),
     "dsprites-resampled": (
         partial(dsprites, resample=True),
         "the published dSprites with Allingham et al.'s densities of factors",
@@ -75,10 +69,7 @@ _VARIANTS: dict[str, tuple[Variant, str]] = {
         lambda data, split: scaled(data, 2.0, split),
         "every image scaled by its own factor from 1/2 to 2 (Ouderaa & Wilk 2022)",
     ),
-    "colour": (
-        coloured,
-        "every image with its own hue and saturation (Allingham et al. 2024)",
-    ),
+    "colour": (coloured, "every image with its own hue and saturation (Allingham et al. 2024)"),
 }
 
 
@@ -144,9 +135,7 @@ def describe(name: str) -> str:
 
 
 def load(
-    name_or_path: "str | Path | Dataset[Any]",
-    split: str = "train",
-    folder: Folder = None,
+    name_or_path: "str | Path | Dataset[Any]", split: str = "train", folder: Folder = None
 ) -> ImageSet:
     """Load images by name, from a file or a folder of pictures, or from a torch data set.
 

@@ -49,9 +49,8 @@ def grid_factors(indices: Integers | None = None) -> SpriteFactors:
     chosen = chosen.astype(np.int64)
     if len(chosen) and (chosen.min() < 0 or chosen.max() >= total):
         got = f"{chosen.min()} to {chosen.max()}"
-        raise invalid(
-            "indices", f"positions from 0 to {total - 1}", got, "choose positions in this range"
-        )
+        remedy = "choose positions in this range"
+        raise invalid("indices", f"positions from 0 to {total - 1}", got, remedy)
     shape, scale, turn, x, y = np.unravel_index(chosen, GRID)
     return SpriteFactors(
         shape.astype(np.int64), SCALES[scale], ORIENTATIONS[turn], POSITIONS[x], POSITIONS[y]

@@ -58,22 +58,18 @@ class ArrayShards(Dataset[Example]):
             raise wrong_type("images", "a list of paths", images, "give the files of the shards")
         self.paths = [as_path(path, "images") for path in images]
         heads = [_head(path) for path in self.paths]
-        (_, first, self.dtype, _), names = heads[0], [path.name for path in self.paths]
-        for name, (_, shape, dtype, _) in zip(names, heads, strict=True):
+        (_, first, self.dtype), names = heads[0], [path.name for path in self.paths]
+        for name, (_, shape, dtype) in zip(names, heads, strict=True):
             if shape[1:] != first[1:] or dtype != self.dtype:
                 expected = f"{self.dtype} of shape (N, {', '.join(map(str, first[1:]))})"
                 got = f"{dtype} of shape {shape} in {name}"
-                raise invalid(
-                    "shards",
-                    f"{expected} as in {names[0]}",
-                    got,
-                    "save all shards with one dtype and shape",
-                )
+                remedy = "save all shards with one dtype and shape"
+                raise invalid("shards", f"{expected} as in {names[0]}", got, remedy)
         self.layout = layout_of(first) if layout is None else layout
         check_choice(self.layout, ("NHW", "NHWC", "NCHW"), "layout")
         self.item_shape = first[1:]
         self.starts = [start for start, *_ in heads]
-        self.ends = list(itertools.accumulate(shape[0] for _, shape, _, _ in heads))
+        self.ends = list(itertools.accumulate(shape[0] for _, shape, _ in heads))
         self.labels = None if labels is None else _labels(labels, self.ends)
         self._open: dict[tuple[int, int], int] = {}
 
@@ -97,9 +93,8 @@ class ArrayShards(Dataset[Example]):
         data = os.pread(self._open[key], size, self.starts[shard] + place * size)
         if len(data) != size:
             got = f"{len(data)} bytes of example {place}"
-            raise invalid(
-                str(self.paths[shard]), f"{size} bytes", got, "check whether the file is truncated"
-            )
+            remedy = "check whether the file is truncated"
+            raise invalid(str(self.paths[shard]), f"{size} bytes", got, remedy)
         return data
 
     def _image(self, data: bytes) -> Tensor:
@@ -191,12 +186,8 @@ def stream(
         some = [file for file in labels if file.is_file()]
         if some and len(some) != len(labels):
             missing = next(file.name for file in labels if not file.is_file())
-            raise invalid(
-                str(folder),
-                "labels for all shards",
-                f"no {missing}",
-                "add the missing file, or remove all labels",
-            )
+            remedy = "add the missing file, or remove all labels"
+            raise invalid(str(folder), "labels for all shards", f"no {missing}", remedy)
         return ArrayShards(images, labels if some else None)
     if size is None:
         remedy = "give size=(height, width): pictures are resized as they are read"
@@ -212,16 +203,15 @@ def mapped(path: str | Path) -> Tensor:
     Args:
         path: a .npy file of float32 in C order.
     """
-    start, shape, dtype, fortran = _head(as_path(path))
-    if dtype != np.float32 or fortran:
-        got = f"{dtype}{' in Fortran order' if fortran else ''}"
-        raise invalid(str(path), "float32 in C order", got, "save it again, or use stream()")
+    start, shape, dtype = _head(as_path(path))
+    if dtype != np.float32:
+        raise invalid(str(path), "float32 in C order", dtype, "save it again, or use stream()")
     pages = np.memmap(path, np.float32, "c", start, shape)
     return torch.from_numpy(pages)
 
 
-def _head(path: Path) -> tuple[int, tuple[int, ...], np.dtype[Any], bool]:
-    """Return the offset of the numbers in a .npy file, their shape and dtype, and their order."""
+def _head(path: Path) -> tuple[int, tuple[int, ...], np.dtype[Any]]:
+    """Return the offset of the numbers in a .npy file in C order, their shape and dtype."""
     try:
         with path.open("rb") as file:
             shape, fortran, dtype = npy_header(file, path)
@@ -239,14 +229,14 @@ def _head(path: Path) -> tuple[int, tuple[int, ...], np.dtype[Any], bool]:
         raise invalid(str(path), f"{claimed} bytes of numbers", f"{stored}", AGAIN)
     if dtype != np.uint8 and dtype.kind not in "fiu":
         raise invalid(str(path), "numbers", f"{dtype}", "convert the array to numbers")
-    return start, shape, dtype, fortran
+    return start, shape, dtype
 
 
 def _labels(paths: Sequence[Path], ends: Sequence[int]) -> Tensor:
     parts: list[NDArray[np.int64]] = []
     counts = np.diff([0, *ends])
     for path, count in zip(paths, counts, strict=True):
-        start, shape, dtype, _ = _head(Path(path))
+        start, shape, dtype = _head(Path(path))
         if dtype.kind not in "iu" or shape != (count,):
             got = f"{dtype} of shape {shape}"
             raise invalid(str(path), f"{count} integers", got, "give one label for each image")

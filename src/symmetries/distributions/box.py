@@ -55,15 +55,13 @@ class UniformBox(nn.Module):
         group = as_group(group)
         half_width = half_width.tolist() if isinstance(half_width, Tensor) else half_width
         if not isinstance(half_width, int | float | Sequence):
-            raise wrong_type(
-                "half_width", "a number, or one for each parameter", half_width, "see group.names"
-            )
+            expected = "a number, or one for each parameter"
+            raise wrong_type("half_width", expected, half_width, "see group.names")
         widths = [half_width] * group.dim if isinstance(half_width, int | float) else half_width
         if len(widths) != group.dim:
             expected = f"one number, or {group.dim} for {', '.join(group.names)}"
-            raise invalid(
-                "half_width", expected, f"{len(widths)} numbers", "give one for each parameter"
-            )
+            remedy = "give one for each parameter"
+            raise invalid("half_width", expected, f"{len(widths)} numbers", remedy)
         for name, width, bound in zip(group.names, widths, group.bounds, strict=True):
             if not isinstance(width, int | float) or not 0 <= width <= bound:
                 expected = f"a number in [0, {bound:.4g}] for {name}"
@@ -95,10 +93,7 @@ class UniformBox(nn.Module):
         self.free.copy_(self._to_free(value.to(self.free)))
 
     def sample(
-        self,
-        n: int,
-        method: Sampling = "random",
-        generator: torch.Generator | None = None,
+        self, n: int, method: Sampling = "random", generator: torch.Generator | None = None
     ) -> Tensor:
         """Draw parameters eta (n, dim).
 
@@ -110,10 +105,7 @@ class UniformBox(nn.Module):
         return self.noise(n, method, generator) * self.half_width
 
     def noise(
-        self,
-        n: int,
-        method: Sampling = "random",
-        generator: torch.Generator | None = None,
+        self, n: int, method: Sampling = "random", generator: torch.Generator | None = None
     ) -> Tensor:
         """Draw eps (n, dim) in [-1, 1]^dim, before scaling by the half-widths."""
         check_whole(n, "n", most=MOST)

@@ -22,12 +22,7 @@ class Coupling(nn.Module):
     """
 
     def __init__(
-        self,
-        bent: Sequence[int],
-        circular: Sequence[bool],
-        bins: int,
-        hidden: int,
-        dropout: float,
+        self, bent: Sequence[int], circular: Sequence[bool], bins: int, hidden: int, dropout: float
     ) -> None:
         super().__init__()
         dim = len(circular)

@@ -177,9 +177,8 @@ class ConditionalFlow(nn.Module):
     def _check(self, context: Tensor) -> None:
         if context.ndim != 2 or context.shape[1] != self.context:
             shape = f"shape {tuple(context.shape)}"
-            raise invalid(
-                "context", f"shape (N, {self.context})", shape, "give one row of features for each"
-            )
+            remedy = "give one row of features for each"
+            raise invalid("context", f"shape (N, {self.context})", shape, remedy)
 
 
 def _base_law(base: Tensor, samples: int) -> tuple[Tensor, Tensor]:

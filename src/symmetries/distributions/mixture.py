@@ -110,9 +110,8 @@ def fit_mixture(
     check_floats(points, "points", "N", "dim")
     check_finite(points, "points")
     if not isinstance(components, Sequence) or isinstance(components, str):
-        raise wrong_type(
-            "components", "whole numbers to try", components, "give a list of integers"
-        )
+        remedy = "give a list of integers"
+        raise wrong_type("components", "whole numbers to try", components, remedy)
     if not components:
         raise invalid("components", "at least one number to try", "none", "try (1, 3, 10)")
     for number in components:

@@ -45,10 +45,7 @@ OF_SEEDS: Reasons = (("", "a seed, a numpy.random.RandomState or None", "try 0")
 
 
 def read_rows(
-    estimator: BaseEstimator,
-    X: ArrayLike,
-    reset: bool,
-    **options: bool,
+    estimator: BaseEstimator, X: ArrayLike, reset: bool, **options: bool
 ) -> NDArray[np.float64]:
     """X as an array of finite numbers; ``reset`` is for ``fit``, ``options`` of scikit-learn."""
     with _named_errors("X", X, OF_X):

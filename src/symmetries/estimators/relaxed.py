@@ -20,7 +20,7 @@ from symmetries.groups import Cyclic, Dihedral
 from symmetries.groups.base import Group
 from symmetries.groups.names import as_group
 from symmetries.learners.relaxed import fit_relaxed
-from symmetries.nn.plane_conv import MODES
+from symmetries.nn.gconv import MODES
 from symmetries.nn.relaxation import relaxation
 from symmetries.nn.relaxed_networks import RelaxedCNN, Symmetry
 from symmetries.training import TrainConfig

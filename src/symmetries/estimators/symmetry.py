@@ -188,9 +188,8 @@ class SymmetryEstimator(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):
             return
         if self.method == "orbit":
             expected = f"pictures of at least {LEAST_SIDE} x {LEAST_SIDE} pixels"
-            got = f"arrays of {height} x {width} numbers"
             remedy = "give image_shape if they are larger pictures, flattened; else enlarge them"
-            raise invalid("X", expected, got, remedy)
+            raise invalid("X", expected, f"arrays of {height} x {width} numbers", remedy)
         warnings.warn(
             f"X: images of {height} x {width} pixels were put in a "
             f"frame of at least {LEAST_SIDE} x {LEAST_SIDE}; enlarge them first, or give "

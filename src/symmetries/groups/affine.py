@@ -19,9 +19,7 @@ from symmetries._validation.checks import check_floats, invalid
 from symmetries.groups.base import Parameter
 from symmetries.groups.matrix_base import PlaneGroup
 from symmetries.groups.special import check_eta, check_matrices
-from symmetries.ops.affine_exp import (
-    affine_exp as affine_exp,
-)
+from symmetries.ops.affine_exp import affine_exp as affine_exp
 from symmetries.ops.affine_exp import family_exp, generators, phi1_coefficients, six_columns
 
 SIX = ("shift_x", "shift_y", "rotation", "scale_x", "scale_y", "shear")

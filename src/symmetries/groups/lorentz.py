@@ -19,12 +19,7 @@ from symmetries.groups.rotations import ANGLES
 from symmetries.groups.special import check_eta
 
 BOOSTS = tuple(Parameter(f"boost_{axis}", "rapidity", 1.0) for axis in "xyz")
-_PAULI = (
-    ((1, 0), (0, 1)),
-    ((0, 1), (1, 0)),
-    ((0, -1j), (1j, 0)),
-    ((1, 0), (0, -1)),
-)
+_PAULI = (((1, 0), (0, 1)), ((0, 1), (1, 0)), ((0, -1j), (1j, 0)), ((1, 0), (0, -1)))
 _NEAR = 0.25  # |z|^2 below which the series are used
 _COSH = tuple(1 / math.factorial(2 * n) for n in range(9))
 _SINH = tuple(1 / math.factorial(2 * n + 1) for n in range(9))
@@ -46,12 +41,7 @@ class Lorentz(ClosedMatrixGroup):
     """
 
     side = 4
-
-    @property
-    def parameters(self) -> tuple[Parameter, ...]:
-        """Boosts along x, y and z, rotations about x, y and z."""
-        return (*BOOSTS, *ANGLES)
-
+    parameters = (*BOOSTS, *ANGLES)  # boosts along x, y and z, rotations about x, y and z
     coordinates = 4  # energy and momentum
 
     def exp(self, eta: Tensor) -> Tensor:

@@ -187,12 +187,5 @@ def _meant(name: str) -> str | None:
 
 
 def _known() -> str:
-    return ", ".join(
-        (
-            *AFFINE_NAMES,
-            *COLOUR_NAMES,
-            *SIGNAL_NAMES,
-            *_PLAIN,
-            "c4, r4, d4, t3, t3y, s5 (any number)",
-        )
-    )
+    numbered = "c4, r4, d4, t3, t3y, s5 (any number)"
+    return ", ".join((*AFFINE_NAMES, *COLOUR_NAMES, *SIGNAL_NAMES, *_PLAIN, numbered))

@@ -25,8 +25,7 @@ def check_learnable(group: Group[Any]) -> None:
         raise invalid("group", "no finite factor in a product", repr(group), remedy)
     if sum(not factor.changes_values for factor in group.factors) > 1:
         remedy = "name all parameters in one group: Affine2('rotation', 'shift_x')"
-        expected = "one factor that moves pixels, and colours"
-        raise invalid("group", expected, repr(group), remedy)
+        raise invalid("group", "one factor that moves pixels, and colours", repr(group), remedy)
 
 
 class Product(Group[ProductElement]):

@@ -169,9 +169,8 @@ def resolve_bounds(
     elif isinstance(bounds, Sequence) and not isinstance(bounds, str):
         values = [*bounds]
     else:
-        raise wrong_type(
-            "bounds", "a mapping by name, or one number each", bounds, "omit it for the defaults"
-        )
+        remedy = "omit it for the defaults"
+        raise wrong_type("bounds", "a mapping by name, or one number each", bounds, remedy)
     if len(values) != group.dim:
         expected = f"{group.dim} numbers for {', '.join(group.names)}"
         raise invalid("bounds", expected, f"{len(values)} numbers", "give one for each parameter")

@@ -39,12 +39,7 @@ class SE3(ClosedMatrixGroup):
     """
 
     side = 4
-
-    @property
-    def parameters(self) -> tuple[Parameter, ...]:
-        """Shifts along x, y and z, rotations about x, y and z."""
-        return (*SHIFTS, *ANGLES)
-
+    parameters = (*SHIFTS, *ANGLES)  # shifts along x, y and z, rotations about x, y and z
     coordinates = 3
 
     def exp(self, eta: Tensor) -> Tensor:
@@ -76,12 +71,7 @@ class E3(ClosedMatrixGroup):
     """
 
     side = 4
-
-    @property
-    def parameters(self) -> tuple[Parameter, ...]:
-        """Shifts, rotations and the inversion."""
-        return (*SHIFTS, *ANGLES, INVERSION)
-
+    parameters = (*SHIFTS, *ANGLES, INVERSION)  # shifts, rotations and the inversion
     coordinates = 3
 
     negation_inverts = False  # an inversion and a shift do not commute

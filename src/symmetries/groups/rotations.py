@@ -33,12 +33,7 @@ class SO3(ClosedMatrixGroup):
     """
 
     side = 3
-
-    @property
-    def parameters(self) -> tuple[Parameter, ...]:
-        """Rotations about x, y and z: the components of axis times angle."""
-        return ANGLES
-
+    parameters = ANGLES  # rotations about x, y and z: the components of axis times angle
     coordinates = 3
 
     def exp(self, eta: Tensor) -> Tensor:
@@ -75,12 +70,7 @@ class O3(ClosedMatrixGroup):
     """
 
     side = 3
-
-    @property
-    def parameters(self) -> tuple[Parameter, ...]:
-        """Rotations about x, y and z, and the inversion."""
-        return (*ANGLES, INVERSION)
-
+    parameters = (*ANGLES, INVERSION)  # rotations about x, y and z, and the inversion
     coordinates = 3
 
     def exp(self, eta: Tensor) -> Tensor:

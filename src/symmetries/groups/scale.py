@@ -20,11 +20,7 @@ class Scale1(ClosedMatrixGroup):
     """
 
     side = 1
-
-    @property
-    def parameters(self) -> tuple[Parameter, ...]:
-        """One parameter: the logarithm of the factor."""
-        return (Parameter("scale", "log-factor", 1.0),)
+    parameters = (Parameter("scale", "log-factor", 1.0),)  # the logarithm of the factor
 
     def exp(self, eta: Tensor) -> Tensor:
         """Return the factors (..., 1, 1) of eta (..., 1)."""

@@ -9,13 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from symmetries._utils.config import Config
-from symmetries._validation.checks import (
-    as_path,
-    check_chw,
-    check_classes,
-    check_whole,
-    invalid,
-)
+from symmetries._validation.checks import as_path, check_chw, check_classes, check_whole, invalid
 from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
 from symmetries.actions.resolve import as_image_action

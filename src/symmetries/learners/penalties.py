@@ -33,7 +33,7 @@ from symmetries._validation.diagnose import diagnose_labels
 from symmetries._validation.placement import call_model, check_together
 from symmetries.actions.images import ImageAction
 from symmetries.auditing.metrics import distribution_error, logit_error, normalised_logit_error
-from symmetries.groups.base import Group
+from symmetries.groups.base import Group, map_element
 from symmetries.groups.names import as_group
 
 Penalty = Literal["li", "nli", "di"]
@@ -205,7 +205,7 @@ def regularised_loss(
         flat = random_elements(
             group, n * s, half_width=half_width, generator=generator, device=x.device
         )
-        elements = _by_image(flat, n, s)
+        elements = map_element(lambda part: part.unflatten(0, (n, s)), flat)
     orbit = ImageAction(group).orbit(elements, x)
     logits = call_model(model, orbit.flatten(0, 1))
     check_floats(logits, "logits", "N", "K")
@@ -290,9 +290,3 @@ class ConstrainedWeight(nn.Module):
         low, high = (math.log(bound) for bound in self.bounds)
         moved = self.log_nu + self.rate * excess.log().clamp(-1, 1)
         self.log_nu.copy_(moved.clamp(low, high))
-
-
-def _by_image(element: Any, n: int, s: int) -> Any:  # noqa: ANN401 - elements differ by group
-    if isinstance(element, tuple):
-        return tuple(_by_image(part, n, s) for part in element)
-    return element.unflatten(0, (n, s))

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -141,6 +142,18 @@ def field_text(matrix: Tensor, names: tuple[str, ...] = (), least: float = 0.05)
                 terms.append((sign, " ".join(part for part in parts if part)))
     text = " ".join(f"{sign} {term}" for sign, term in terms)
     return text.removeprefix("+ ") if text.startswith("+ ") else text.replace("- ", "-", 1)
+
+
+def large_terms(theta: Tensor, names: Sequence[str]) -> list[str]:
+    """The terms of a combination (p,) of named fields, relative to the largest; not small ones.
+
+    Example:
+        >>> large_terms(torch.tensor([2.0, -1.0, 0.01]), ("d1", "d2", "d3"))
+        ['+1 d1', '-0.5 d2']
+    """
+    shares = (theta / theta[theta.abs().argmax()]).tolist()
+    pairs = zip(shares, names, strict=True)
+    return [f"{share:+.2g} {name}" for share, name in pairs if abs(share) >= 0.05]
 
 
 def _number(value: float, digits: int) -> str:

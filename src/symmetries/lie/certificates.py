@@ -14,7 +14,6 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from symmetries.lie.equations import Equations, Searched
 from symmetries.lie.functions import Function
 from symmetries.lie.intervals import (
     TINY,
@@ -25,10 +24,10 @@ from symmetries.lie.intervals import (
     student_quantile,
     worst_member,
 )
+from symmetries.lie.pictures import Equations, PictureEquations
 from symmetries.lie.polarisation import Moments, Spectrum, merged
 from symmetries.lie.search import Search
-from symmetries.lie.tails import PointSets, around, elsewhere
-from symmetries.lie.units import blocks, by_unit, resampled
+from symmetries.lie.units import PointSets, around, blocks, by_unit, elsewhere, resampled
 
 FEWEST = 10
 LEAST_KNOWN = 0.3  # part of the slopes; if more of them may be noise, nothing is known
@@ -137,6 +136,15 @@ class Certificates:
             return "symmetric"
         return "not symmetric" if index >= self.most else "cannot be told"
 
+    def untold(self, reason: str) -> "Certificates":
+        """The same intervals, without an answer."""
+        return replace(self, least=0, most=len(self.spectrum), reason=reason)
+
+
+def nothing_told(family: int, unknowns: int, reason: str) -> Certificates:
+    """Neither fields nor intervals, for a family of so many fields."""
+    return Certificates(0, family, torch.zeros(0, unknowns), (), (), reason)
+
 
 def each_level(level: float) -> float:
     """Level of each of the three families of tests: spans, the rounded basis, the spectrum."""
@@ -149,7 +157,7 @@ def spectrum_level(level: float) -> float:
 
 
 def certify_function(
-    found: Searched,
+    found: Search | PictureEquations,
     units: Tensor,
     halves: tuple[Tensor, Tensor],
     epsilon: float,
@@ -170,14 +178,13 @@ def certify_function(
     parts = [blocks(units, half) for half in halves]
     few = _too_few(problem, halves, units, 2 * FEWEST)
     if few:
-        return Certificates(0, problem.family.size, torch.zeros(0, problem.unknowns), (), (), few)
+        return nothing_told(problem.family.size, problem.unknowns, few)
     first, second = ([problem.measure(z[rows]) for rows in part] for part in parts)
     one_sided, both = each_level(level), spectrum_level(level)
     chosen = _candidates(problem.spectrum(merged(first)), epsilon)
     whole, without = _with_and_without(problem, [*first, *second])
     if any(len(part.defects) < len(whole.defects) for part in without):
-        nothing = torch.zeros(0, problem.unknowns)
-        return Certificates(0, problem.family.size, nothing, (), (), FEW_SLOPES)
+        return nothing_told(problem.family.size, problem.unknowns, FEW_SLOPES)
     spectrum = tuple(
         jackknife_interval(float(value), [float(s.defects[i]) for s in without], both)
         for i, value in enumerate(whole.defects)
@@ -215,8 +222,7 @@ def certify_fit(
     every = torch.arange(len(points))
     few = _too_few(found.problem, halves, units, FEWEST)
     if few:
-        size = found.problem.family.size
-        return Certificates(0, size, torch.zeros(0, found.problem.unknowns), (), (), few)
+        return nothing_told(found.problem.family.size, found.problem.unknowns, few)
     first = found.problem.measure(found.coordinates[halves[0]])
     chosen = _candidates(found.problem.spectrum(first), epsilon)
     judged, spectra = [], []

@@ -160,9 +160,8 @@ def ignored_axes(
     _, found, axes = torch.linalg.svd(factor.matrix(), full_matrices=True)
     slopes = torch.cat((found, found.new_zeros(size - len(found))))
     if not slopes[0] > 0:
-        got = "slopes of 0 at all points"
         remedy = "give scores instead of classes or steps, and do not detach them from x"
-        raise invalid("model", "a function that varies", got, remedy)
+        raise invalid("model", "a function that varies", "slopes of 0 at all points", remedy)
     shares = slopes / slopes.norm() * size**0.5
     kept = shares > max(threshold, RANK)
     return axes[kept], axes[~kept], max(shares[~kept].tolist(), default=0.0)

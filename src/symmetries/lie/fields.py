@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from symmetries._validation.checks import check_choice, invalid
 
@@ -96,18 +97,10 @@ def fields_on_axes(
         return field_family(kind, size)
     width = size + (kind == "affine")
     outward = kept if outward is None else outward
-    rows = []
-    for i, j in itertools.product(range(len(kept)), range(len(kept) + (kind == "affine"))):
-        matrix = torch.zeros(size, width, dtype=torch.float64)
-        if j < len(kept):
-            matrix[:, :size] = torch.outer(outward[i], kept[j])
-        else:
-            matrix[:, size] = outward[i]
-        rows.append(matrix)
-    for axis in ignored if kind == "affine" else ignored[:0]:
-        matrix = torch.zeros(size, width, dtype=torch.float64)
-        matrix[:, size] = axis
-        rows.append(matrix)
+    one = torch.eye(width, dtype=torch.float64)[size:]  # the constant among the features
+    inward = torch.cat((pad(kept, (0, width - size)), one))
+    rows = [torch.outer(to, by) for to in outward for by in inward]
+    rows += [torch.outer(axis, by) for axis in ignored for by in one]
     names = tuple(f"field {k + 1}" for k in range(len(rows)))
     features = linear_features if kind == "linear" else affine_features
     stacked = torch.stack(rows) if rows else torch.zeros(0, size, width, dtype=torch.float64)

@@ -280,11 +280,7 @@ def _single(matrix: Tensor, outer: Tensor, coordinates: tuple[str, ...]) -> str:
 
 
 def _with_translations(
-    parts: list[str],
-    levi: tuple[str, ...],
-    linear: Algebra,
-    moved: Tensor,
-    shown: Shown,
+    parts: list[str], levi: tuple[str, ...], linear: Algebra, moved: Tensor, shown: Shown
 ) -> str:
     """The name of linear parts together with pure translations (t, d)."""
     joined = " + ".join(parts)

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from symmetries.lie.certificates import Certificates, decide, each_level, spectrum_level
+from symmetries.lie.certificates import (
+    Certificates,
+    decide,
+    each_level,
+    nothing_told,
+    spectrum_level,
+)
 from symmetries.lie.intervals import Interval, student_quantile, worst_member
 from symmetries.lie.pictures import CosineTests, PictureFields
 
@@ -40,7 +46,7 @@ def certify_distribution(
     """
     if len(pictures) < FEWEST:
         few = f"too few data: {len(pictures)} pictures, and at least {FEWEST} needed"
-        return Certificates(0, family.size, torch.zeros(0, family.size), (), (), few)
+        return nothing_told(family.size, family.size, few)
     changes = tests.changes(family, pictures)
     generator = torch.Generator().manual_seed(seed)
     first = changes[halves[0]]
@@ -50,7 +56,7 @@ def certify_distribution(
     scale = float(found.square().mean()) - 1 / len(first)
     if scale < 1 / len(first):
         few = "no field changes these pictures by more than chance does: give more of them"
-        return Certificates(0, family.size, torch.zeros(0, family.size), (), (), few)
+        return nothing_told(family.size, family.size, few)
     chosen = theta[found.square() <= 4 * scale * epsilon**2 + 2 / len(first)]
 
     judges = _Means(changes[halves[1]], scale, generator)

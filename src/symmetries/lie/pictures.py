@@ -19,7 +19,7 @@ from torch import Tensor
 from symmetries._validation.checks import check_choice, invalid
 from symmetries.lie.fields import monomial_values, monomials, polynomial_name
 from symmetries.lie.functions import Function, value_and_jacobian
-from symmetries.lie.polarisation import Moments, Spectrum, generalised_spectrum
+from symmetries.lie.polarisation import Moments, Problem, Spectrum, generalised_spectrum
 from symmetries.lie.triangular import TriangularFactor
 
 DEGREES = {"affine": 1, "quadratic": 2, "cubic": 3}
@@ -216,6 +216,17 @@ class PictureProblem:
             raise invalid("model", "a function that varies", got, "every field is a symmetry of it")
         fields = plain.spectrum(plain.measure(points)).defects.square().mean()
         return replace(self, sensitivity=float(torch.maximum(fields, slope)))
+
+
+Equations = Problem | PictureProblem  # of the symmetries of a function of vectors, or of pictures
+
+
+@dataclass(frozen=True)
+class PictureEquations:
+    """The equations of the symmetries of a function of pictures, and the pictures."""
+
+    problem: PictureProblem
+    coordinates: Tensor
 
 
 def _of_rows(function: Function, shape: torch.Size) -> Function:

@@ -1,9 +1,7 @@
 """Whether slopes explain how a model changes; they do not where it jumps, or detaches inputs."""
 
 import math
-from dataclasses import replace
 from functools import partial
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -11,6 +9,7 @@ from torch import Tensor
 from symmetries.lie.certificates import Certificates
 from symmetries.lie.functions import Function
 from symmetries.lie.intervals import TINY
+from symmetries.lie.pictures import Equations
 
 JUMPS = (
     "the model changes along the fields by more than its slopes say: it has jumps, or parts that "
@@ -22,31 +21,17 @@ FOLLOWED = 4000  # points or pictures
 BATCH = 256
 
 
-class Differentiated(Protocol):
-    """The equations of the symmetries of a function, of vectors as of pictures."""
-
-    @property
-    def function(self) -> Function:
-        """From points (n, ...) to outputs (n, m)."""
-
-    def velocity(self, theta: Tensor, points: Tensor) -> Tensor:
-        """Velocities (n, ...) of points along a field theta (p,)."""
-
-    def violations(self, points: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
-        """Squares of violation and of its denominator at each point."""
-
-
 def where_slopes_explain(
-    problem: Differentiated, points: Tensor, answers: Certificates, epsilon: float
+    problem: Equations, points: Tensor, answers: Certificates, epsilon: float
 ) -> Certificates:
     """The certificates of a model, or that nothing can be told, if its slopes do not explain it."""
     certified = answers.theta[: answers.least]
     if len(certified) == 0 or unexplained_change(problem, points, certified) <= 2 * epsilon:
         return answers
-    return replace(answers, least=0, most=len(answers.spectrum), reason=JUMPS)
+    return answers.untold(JUMPS)
 
 
-def unexplained_change(problem: Differentiated, points: Tensor, theta: Tensor) -> float:
+def unexplained_change(problem: Equations, points: Tensor, theta: Tensor) -> float:
     r"""Difference between how much a function changes along fields and what its slopes say.
 
     Points are moved by the flow :math:`\Phi_t` of a field v, and

@@ -145,18 +145,6 @@ def kabsch(first: Tensor, second: Tensor, reflections: bool = False) -> Tensor:
     return rotations
 
 
-def cross_matrix(axis: Tensor) -> Tensor:
-    """The generator (3, 3) of rotations about an axis (3,) of length one.
-
-    Example:
-        >>> cross_matrix(torch.tensor([0.0, 0.0, 1.0])).tolist()
-        [[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
-    """
-    x, y, z = axis.tolist()
-    rows = [[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]]
-    return torch.tensor(rows, dtype=axis.dtype) + 0.0
-
-
 def angles(first: Tensor, second: Tensor) -> Tensor:
     """Angles (n, m) between rotations (n, d, d) and (m, d, d); pi if one is a reflection."""
     dim = first.shape[-1]

@@ -8,6 +8,7 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from symmetries._validation.checks import check_number, check_whole
+from symmetries.groups.rotations import cross_matrix
 from symmetries.lie.subgroups import (
     MOST_ELEMENTS,
     NEAR,
@@ -15,7 +16,6 @@ from symmetries.lie.subgroups import (
     angles,
     closed,
     consistent,
-    cross_matrix,
     modes,
     name_finite,
     relative_rotations,

@@ -14,6 +14,7 @@ from symmetries._utils.config import Config
 from symmetries._utils.field_rules import Size
 from symmetries._validation.checks import (
     check_chw,
+    check_counts,
     check_floats,
     check_image_shape,
     check_whole,
@@ -127,8 +128,7 @@ class ConvEncoder(nn.Module):
         half: bool = False,
     ) -> None:
         super().__init__()
-        check_whole(outputs, "outputs")
-        check_whole(hidden, "hidden")
+        check_counts(outputs=outputs, hidden=hidden)
         self.half_precision = half
         sizes = conv_sizes(shape, channels, strides)
         self.shape = tuple(shape)
@@ -182,8 +182,7 @@ class ConvDecoder(nn.Module):
         half: bool = False,
     ) -> None:
         super().__init__()
-        check_whole(latent, "latent")
-        check_whole(hidden, "hidden")
+        check_counts(latent=latent, hidden=hidden)
         self.latent = latent
         self.half_precision = half
         smaller = conv_sizes(shape, channels, strides)
@@ -244,9 +243,8 @@ def conv_sizes(
             check_whole(number, name)
     if not channels or len(channels) != len(strides):
         expected = f"a stride for each of {len(channels)} convolutions, at least one"
-        raise invalid(
-            "strides", expected, f"{len(strides)} strides", "give one for each convolution"
-        )
+        remedy = "give one for each convolution"
+        raise invalid("strides", expected, f"{len(strides)} strides", remedy)
     _, height, width = shape
     sizes = []
     for stride in strides:

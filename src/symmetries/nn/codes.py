@@ -13,12 +13,7 @@ import torch
 from torch import Tensor
 
 from symmetries._validation.checks import check_choice, invalid
-from symmetries.distributions.mixture import (
-    COMPONENTS,
-    GaussianMixture,
-    fit_mixture,
-    points_needed,
-)
+from symmetries.distributions.mixture import COMPONENTS, GaussianMixture, fit_mixture, points_needed
 from symmetries.nn.diagonal_gaussian import GaussianPrior
 
 MOST_CODES = 50_000  # more codes make the fit slower and hardly better

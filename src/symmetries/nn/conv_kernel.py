@@ -1,6 +1,6 @@
 """The kernel function of a group convolution over the plane: weights, samples and caches.
 
-:class:`symmetries.nn.plane_conv.PlaneConv2d` convolves with it.
+:class:`symmetries.nn.gconv.PlaneConv2d` convolves with it.
 """
 
 from collections.abc import Callable, Mapping

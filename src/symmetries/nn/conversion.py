@@ -17,10 +17,9 @@ from symmetries._validation.checks import (
     invalid,
 )
 from symmetries._validation.placement import call_model
-from symmetries.nn.gconv import GroupConv2d, LiftingConv2d
+from symmetries.nn.gconv import GroupConv2d, LiftingConv2d, PlaneConv2d
 from symmetries.nn.gconv_sampling import PointGroup, as_point_group
 from symmetries.nn.gpool import FieldBatchNorm2d
-from symmetries.nn.plane_conv import PlaneConv2d
 
 
 def relax_convolutions(
@@ -114,9 +113,8 @@ def _converted(
 def _fields(name: str, channels: int, group: PointGroup) -> int:
     if channels % group.order:
         expected = f"channels in multiples of {group.order}, the elements of {group}"
-        raise invalid(
-            f"layer {name}", expected, channels, "widen the model, or take fewer rotations"
-        )
+        remedy = "widen the model, or take fewer rotations"
+        raise invalid(f"layer {name}", expected, channels, remedy)
     return channels // group.order
 
 
@@ -161,9 +159,8 @@ def bake(model: nn.Module, example: Tensor) -> nn.Module:
         size = (x.shape[2], x.shape[3])
         if layer.positional and sizes.get(name, size) != size:
             got = f"{sizes[name]} and {size}"
-            raise invalid(
-                f"layer {name}", "images of one size", got, "use separate layers for separate sizes"
-            )
+            remedy = "use separate layers for separate sizes"
+            raise invalid(f"layer {name}", "images of one size", got, remedy)
         sizes[name] = size
 
     hooks = [

@@ -72,13 +72,7 @@ class InvariantFeatures(nn.Module):
         self.amplitude = amplitude * (math.sqrt(2 / features) if fourier else 1.0)
         generator = torch.Generator().manual_seed(seed)
         self.layer = InvariantLinear(
-            shape,
-            features,
-            runs=runs,
-            shared=fourier,
-            side=side,
-            blur=blur,
-            generator=generator,
+            shape, features, runs=runs, shared=fourier, side=side, blur=blur, generator=generator
         )
         if fourier and self.layer.bias is not None:
             self.layer.requires_grad_(False)

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from symmetries._validation.checks import (
+    check_counts,
     check_floats,
     check_positive,
     check_whole,
@@ -83,9 +84,7 @@ class KernelFunction(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        for name, value in (("features", features), ("hidden", hidden)):
-            check_whole(value, name)
-        check_whole(relative, "relative")
+        check_counts(features=features, hidden=hidden, relative=relative)
         check_whole(absolute, "absolute", least=0)
         check_positive(variance, "variance")
         if not isinstance(outputs, Sequence) or isinstance(outputs, str):

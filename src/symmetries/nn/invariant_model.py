@@ -56,8 +56,7 @@ class InvariantModel(nn.Module):
         super().__init__()
         check_choice(task, TASKS, "task")
         if len(boxes) != head.runs:
-            remedy = "one box for each run"
-            raise invalid("boxes", f"{head.runs} boxes", len(boxes), remedy)
+            raise invalid("boxes", f"{head.runs} boxes", len(boxes), "one box for each run")
         self.body = body
         self.head = head
         self.boxes = nn.ModuleList(boxes)
@@ -99,10 +98,7 @@ class InvariantModel(nn.Module):
         return self.features_at(images, self.noise(samples, sampling, generator), half_width)
 
     def noise(
-        self,
-        samples: int,
-        sampling: Sampling = "random",
-        generator: torch.Generator | None = None,
+        self, samples: int, sampling: Sampling = "random", generator: torch.Generator | None = None
     ) -> Tensor:
         """Draw samples (S, dim) in [-1, 1]^dim, before scaling by the half-widths."""
         return cast(UniformBox, self.boxes[0]).noise(samples, sampling, generator)

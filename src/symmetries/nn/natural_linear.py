@@ -18,7 +18,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from symmetries._validation.checks import check_positive, check_whole
+from symmetries._validation.checks import check_counts, check_positive
 from symmetries._validation.placement import check_like
 from symmetries.nn.variational import as_runs, with_ones
 from symmetries.ops.gaussian_kl import gaussian_kl
@@ -61,8 +61,7 @@ class NaturalLinear(nn.Module):
         learn_prior: bool = True,
     ) -> None:
         super().__init__()
-        for name, value in (("inputs", inputs), ("outputs", outputs), ("runs", runs)):
-            check_whole(value, name)
+        check_counts(inputs=inputs, outputs=outputs, runs=runs)
         check_positive(prior_variance, "prior_variance")
         self.inputs, self.outputs, self.runs, self.bias = inputs, outputs, runs, bias
         self.learn_prior = learn_prior

@@ -5,16 +5,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from symmetries._validation.checks import (
-    check_images,
-    check_module,
-    check_some,
-    check_tensors,
-)
+from symmetries._validation.checks import check_images, check_module, check_some, check_tensors
 from symmetries._validation.placement import call_model
+from symmetries.nn.gconv import PlaneConv2d
 from symmetries.nn.gconv_sampling import SHIFTS, coordinate_names
 from symmetries.nn.gpool import act_on_fields
-from symmetries.nn.plane_conv import PlaneConv2d
 
 
 def relaxed_layers(model: nn.Module) -> dict[str, PlaneConv2d]:

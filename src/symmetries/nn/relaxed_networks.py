@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from symmetries._validation.checks import (
+    check_counts,
     check_flag,
     check_images,
     check_number,
-    check_whole,
     wrong_type,
 )
 from symmetries._validation.placement import check_like
@@ -68,8 +68,7 @@ class Symmetry:
 def _check_network(symmetry: object, **counts: int) -> None:
     if not isinstance(symmetry, Symmetry):
         raise wrong_type("symmetry", "a Symmetry", symmetry, "try Symmetry(Cyclic(4))")
-    for name, count in counts.items():
-        check_whole(count, name)
+    check_counts(**counts)
 
 
 class FieldDropout2d(nn.Module):

@@ -15,6 +15,8 @@ from torch.nn import functional as F
 
 from symmetries._validation.checks import (
     check_choice,
+    check_chw,
+    check_counts,
     check_floats,
     check_tensors,
     check_whole,
@@ -44,7 +46,7 @@ def pixel_permutations(group: str | FiniteGroup, shape: Sequence[int]) -> Tensor
         >>> pixel_permutations(CyclicShift("x", 2), (1, 1, 4)).tolist()
         [[0, 1, 2, 3], [2, 3, 0, 1]]
     """
-    _check_shape(shape)
+    check_chw(shape)
     group = _finite(group)
     size = math.prod(shape)
     numbers = torch.arange(size, dtype=torch.float64).reshape(1, *shape)
@@ -61,13 +63,6 @@ def _finite(group: object) -> FiniteGroup:
     if not isinstance(found, FiniteGroup):
         raise wrong_type("group", "a finite group", found, "try Cyclic(4)")
     return found
-
-
-def _check_shape(shape: Sequence[int]) -> None:
-    if not isinstance(shape, Sequence) or isinstance(shape, str) or len(shape) != 3:
-        raise invalid("shape", "(C, H, W)", shape, "give the shape of one image")
-    for size in shape:
-        check_whole(size, "shape")
 
 
 def group_permutations(group: str | FiniteGroup, channels: int) -> Tensor:
@@ -197,12 +192,9 @@ class TiedConv2d(nn.Module):
     ) -> None:
         super().__init__()
         check_choice(padding_mode, ("zeros", "circular"), "padding_mode")
-        for name, size in (("in_channels", in_channels), ("features", features)):
-            check_whole(size, name)
+        check_counts(in_channels=in_channels, features=features, stride=stride, dilation=dilation)
         check_whole(kernel_size, "kernel_size", most=LARGEST_KERNEL)
         check_whole(padding, "padding", least=0)
-        for name, size in (("stride", stride), ("dilation", dilation)):
-            check_whole(size, name)
         group = _finite(group)
         if not isinstance(group, Cyclic | Dihedral | Flip):
             remedy = "shifts need no tying: a convolution has them"
@@ -265,7 +257,7 @@ def tie(
     made: TiedLinear | TiedConv2d
     if isinstance(layer, nn.Linear):
         shape = () if shape is None else shape
-        _check_shape(shape)
+        check_chw(shape)
         if math.prod(shape) != layer.in_features:
             expected = f"(C, H, W) of {layer.in_features} numbers"
             raise invalid("shape", expected, shape, "give the shape of one image")

@@ -15,11 +15,7 @@ from functools import lru_cache
 
 import torch
 from torch import Tensor
-from torch._C import (
-    _are_functorch_transforms_active,
-    _get_tracing_state,
-    _is_any_autocast_enabled,
-)
+from torch._C import _are_functorch_transforms_active, _get_tracing_state, _is_any_autocast_enabled
 from torch.autograd import forward_ad
 from torch.compiler import is_compiling as _is_compiling
 

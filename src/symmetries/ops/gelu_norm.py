@@ -43,11 +43,7 @@ def is_watched(module: nn.Module) -> bool:
 
 
 def gelu_norm(
-    z: Tensor,
-    norm: nn.LayerNorm,
-    bias: Tensor | None = None,
-    *,
-    own: bool = False,
+    z: Tensor, norm: nn.LayerNorm, bias: Tensor | None = None, *, own: bool = False
 ) -> Tensor:
     """LN(gelu(z + b)) of z (N, width), with b (width,) if z lacks it; see :func:`hidden_units`.
 

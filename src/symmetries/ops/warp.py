@@ -131,10 +131,7 @@ def _fused_warp(images: Tensor, theta: Tensor, interpolation: Interpolation) -> 
 
 
 def _grid_warp(
-    images: Tensor,
-    theta: Tensor,
-    interpolation: Interpolation,
-    padding: Padding,
+    images: Tensor, theta: Tensor, interpolation: Interpolation, padding: Padding
 ) -> Tensor:
     """Resample with torch's ``grid_sample``.
 

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from symmetries.report.figures import ACCENT, INK, MUTED, SPAN, WASH, shortened
+from symmetries.report.figures import ACCENT, DASHED, INK, MUTED, SPAN, WASH, panel, shortened
 
 
 def density(
@@ -29,8 +29,7 @@ def density(
         steps: if True, draw the bins as steps, with the edges that they have.
         level: position of a vertical line to compare with.
     """
-    figure = Figure(figsize=(4.4, 1.25))
-    axes = figure.add_axes((SPAN[0], 0.22, SPAN[1] - SPAN[0], 0.76))
+    figure, axes = panel(1.25, (SPAN[0], 0.22, SPAN[1] - SPAN[0], 0.76))
     middles = (np.arange(len(values)) + 0.5) / len(values)
     if bars:
         axes.bar(middles, values, 0.82 / len(values), color=WASH, edgecolor=ACCENT)
@@ -43,7 +42,7 @@ def density(
         axes.fill_between(x, 0, y, color=WASH, linewidth=0)
         axes.plot(x, y, color=ACCENT)
     if level is not None:
-        axes.axvline(level, color=MUTED, linewidth=0.9, linestyle=(0, (3, 2)))
+        axes.axvline(level, color=MUTED, linewidth=0.9, linestyle=DASHED)
     _bare(axes, ticks, 1.08 * max([*values, 1e-12]))
     return figure
 
@@ -56,8 +55,7 @@ def box(low: float, high: float, *, ticks: Sequence[tuple[float, str]]) -> Figur
         high: end of the interval.
         ticks: positions on the axis and their labels.
     """
-    figure = Figure(figsize=(4.4, 1.25))
-    axes = figure.add_axes((SPAN[0], 0.22, SPAN[1] - SPAN[0], 0.76))
+    figure, axes = panel(1.25, (SPAN[0], 0.22, SPAN[1] - SPAN[0], 0.76))
     axes.fill_between((low, high), 0, 1, color=WASH, linewidth=0)
     axes.plot((0, low, low, high, high, 1), (0, 0, 1, 1, 0, 0), color=ACCENT)
     _bare(axes, ticks, 1.08)
@@ -81,8 +79,7 @@ def ridges(
     """
     count, step, overlap = len(rows), 0.3, 1.5
     height = 0.3 + step * (count + overlap - 1) + 0.06
-    figure = Figure(figsize=(4.4, height))
-    axes = figure.add_axes((0.2, 0.28 / height, 0.62, 1 - 0.34 / height))
+    figure, axes = panel(height, (0.2, 0.28 / height, 0.62, 1 - 0.34 / height))
     most = max(max(row) for row in rows) or 1.0
     for place, (row, name, note) in enumerate(zip(rows, names, notes, strict=True)):
         base = float(count - 1 - place)
@@ -134,8 +131,7 @@ def intervals(
     """
     count = len(rows)
     height = 0.34 + 0.24 * count
-    figure = Figure(figsize=(4.4, height))
-    axes = figure.add_axes((0.2, 0.28 / height, 0.5, 1 - 0.34 / height))
+    figure, axes = panel(height, (0.2, 0.28 / height, 0.5, 1 - 0.34 / height))
     for place, ((name, value, low, high), text) in enumerate(zip(rows, notes, strict=True)):
         y = float(count - 1 - place)
         axes.plot((low, high), (y, y), color=WASH, linewidth=5)
@@ -144,14 +140,13 @@ def intervals(
         style["transform"] = axes.get_yaxis_transform()
         axes.text(-0.03, y, shortened(name), ha="right", color=INK, **style)
         axes.text(1.03, y, text, ha="left", color=MUTED, **style)
-    axes.axvline(level, color=MUTED, linewidth=0.9, linestyle=(0, (3, 2)), zorder=0)
+    axes.axvline(level, color=MUTED, linewidth=0.9, linestyle=DASHED, zorder=0)
     most = max(level, *(row[3] for row in rows))
     axes.set_xlim(least, most + 0.08 * max(most - least, 1e-6))
     axes.set_ylim(-0.6, count - 0.4)
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     axes.locator_params(axis="x", nbins=4)
-    axes.tick_params(length=3, labelsize=8)
     return figure
 
 
@@ -167,4 +162,3 @@ def _bare(axes: Axes, ticks: Sequence[tuple[float, str]], top: float) -> None:
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     axes.set_xticks([position for position, _ in ticks], [label for _, label in ticks])
-    axes.tick_params(length=3, labelsize=8)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 from matplotlib import rc_context
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from PIL import Image
@@ -110,6 +111,15 @@ def contact_sheet(frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 SPAN = (0.11, 0.97)  # the plot area of `curve`, as fractions of its width
+DASHED = (0, (3, 2))
+
+
+def panel(height: float, area: tuple[float, float, float, float]) -> tuple[Figure, Axes]:
+    """Make a figure of the page's width with one plot area, (left, bottom, width, height)."""
+    figure = Figure(figsize=(4.4, height))
+    axes = figure.add_axes(area)
+    axes.tick_params(length=3, labelsize=8)
+    return figure, axes
 
 
 def curve(
@@ -128,25 +138,18 @@ def curve(
     The plot area spans ``SPAN`` of the width with no margin, so that a slider of the page can
     run along the same axis.
     """
-    figure = Figure(figsize=(4.4, 1.75))
-    axes = figure.add_axes((SPAN[0], 0.16, SPAN[1] - SPAN[0], 0.8))
+    figure, axes = panel(1.75, (SPAN[0], 0.16, SPAN[1] - SPAN[0], 0.8))
     axes.fill_between(x, low, high, color=WASH, linewidth=0)
     axes.plot(x, y, color=ACCENT)
-    axes.axhline(level, color=MUTED, linewidth=0.9, linestyle=(0, (3, 2)))
+    axes.axhline(level, color=MUTED, linewidth=0.9, linestyle=DASHED)
     axes.annotate(
-        level_label,
-        (x[0], level),
-        xytext=(4, 2),
-        textcoords="offset points",
-        size=7.5,
-        color=MUTED,
+        level_label, (x[0], level), xytext=(4, 2), textcoords="offset points", size=7.5, color=MUTED
     )
     axes.set_xlim(x[0], x[-1])
     axes.set_ylim(0, 1.06 * max(*high, level))
     axes.set_xticks([position for position, _ in ticks], [label for _, label in ticks])
     axes.locator_params(axis="y", nbins=3)
     axes.set_ylabel(y_label)
-    axes.tick_params(length=3, labelsize=8)
     first, *_, last = axes.get_xticklabels()
     first.set_horizontalalignment("left")
     last.set_horizontalalignment("right")
@@ -164,24 +167,19 @@ def shortened(text: str, most: int = 14) -> str:
 
 
 def answers(
-    probability: Sequence[float],
-    accuracy: Sequence[float],
-    *,
-    ticks: Sequence[tuple[float, str]],
+    probability: Sequence[float], accuracy: Sequence[float], *, ticks: Sequence[tuple[float, str]]
 ) -> Figure:
     """Draw the probability of the correct class and the accuracy along an orbit.
 
     The plot area spans ``SPAN`` of the width, as in :func:`curve`.
     """
-    figure = Figure(figsize=(4.4, 1.75))
-    axes = figure.add_axes((SPAN[0], 0.16, SPAN[1] - SPAN[0], 0.8))
+    figure, axes = panel(1.75, (SPAN[0], 0.16, SPAN[1] - SPAN[0], 0.8))
     x = range(len(probability))
     axes.fill_between(x, 0, probability, color=WASH, linewidth=0)
     axes.plot(x, probability, color=ACCENT)
-    axes.plot(x, accuracy, color=MUTED, linewidth=0.9, linestyle=(0, (3, 2)))
+    axes.plot(x, accuracy, color=MUTED, linewidth=0.9, linestyle=DASHED)
     axes.set_xlim(0, max(len(probability) - 1, 1))
     axes.set_ylim(0, 1.02)
     axes.set_xticks([position for position, _ in ticks], [label for _, label in ticks])
     axes.set_yticks([0, 0.5, 1])
-    axes.tick_params(length=3, labelsize=8)
     return figure

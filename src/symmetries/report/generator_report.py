@@ -77,7 +77,12 @@ def generator_page(result: GeneratorResult) -> Page:
             Answer("dimension", dimension_text(result)),
         ],
         sections=_sections(result),
-        settings=_settings(result),
+        settings={
+            "data": f"{data.name}, {data.count:,} rows",
+            "fields": f"{result.fields}, {result.law}",
+            "epsilon": f"{result.epsilon:g} at {100 * result.level:g} %",
+            **run_facts(result.run),
+        },
         rerun=result.run.command,
         note=_note(result),
     )
@@ -299,12 +304,3 @@ def orbit_figure(curves: OrbitCurves, index: int) -> Figure:
         axes.set_title(figures.shortened(text, 44), fontsize=8)
         axes.set_aspect("equal", "datalim")
     return figure
-
-
-def _settings(result: GeneratorResult) -> dict[str, str]:
-    return {
-        "data": f"{result.data.name}, {result.data.count:,} rows",
-        "fields": f"{result.fields}, {result.law}",
-        "epsilon": f"{result.epsilon:g} at {100 * result.level:g} %",
-        **run_facts(result.run),
-    }

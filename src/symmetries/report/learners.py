@@ -6,6 +6,7 @@ from numbers import Real
 from typing import Any
 
 from symmetries.report.lines import history
+from symmetries.report.orbit_report import title
 from symmetries.report.page import Answer, Block, Page, Section, Table
 from symmetries.report.page_blocks import drawing
 from symmetries.report.prototype_report import capital
@@ -40,9 +41,9 @@ def learner_page(
     for key, value in (summary or {}).items():
         rows = _rows(value)
         if rows:
-            sections.append(Section(_words(key), blocks=[_table(rows)]))
+            sections.append(Section(title(key), blocks=[_table(rows)]))
         elif not isinstance(value, list | tuple | Mapping):
-            answers.append(Answer(_words(key), _text(value)))
+            answers.append(Answer(title(key), _text(value)))
     drawings = [_drawing(stage, *curve) for stage, curve in losses.items() if len(curve[0]) > 1]
     if drawings:
         sections.append(Section("Training", "The loss over the steps.", drawings, columns=True))
@@ -62,7 +63,7 @@ def _rows(value: Any) -> list[Mapping[str, Any]]:  # noqa: ANN401 - plain data
 def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
     shown = [name for name, value in rows[0].items() if not _is_long(value)]
     body = [[_text(row.get(name)) for name in shown] for row in rows]
-    return Table([_words(name) for name in shown], body)
+    return Table([title(name) for name in shown], body)
 
 
 def _is_long(value: Any) -> bool:  # noqa: ANN401 - plain data
@@ -72,7 +73,7 @@ def _is_long(value: Any) -> bool:  # noqa: ANN401 - plain data
 def _drawing(stage: str, steps: Sequence[int], losses: Sequence[float]) -> Block:
     least = min([0.0, *losses])  # the axis begins at 0
     figure = partial(history, steps, [loss - least for loss in losses], y_label="loss")
-    return drawing(figure, stage, f"Loss of {stage} over the steps", _words(stage))
+    return drawing(figure, stage, f"Loss of {stage} over the steps", title(stage))
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -81,10 +82,6 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield from _flat(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", _text(value)
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ")
 
 
 def _text(value: Any) -> str:  # noqa: ANN401 - plain data

@@ -5,7 +5,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from symmetries.report.figures import ACCENT, INK, MUTED, SPAN, shortened
+from symmetries.report.figures import ACCENT, DASHED, INK, MUTED, SPAN, panel, shortened
 
 
 def shares(x: Sequence[float], lines: Mapping[str, Sequence[float]]) -> Figure:
@@ -15,9 +15,8 @@ def shares(x: Sequence[float], lines: Mapping[str, Sequence[float]]) -> Figure:
         x: positions from 0 to 1.
         lines: curves by name; the first is solid, the second dashed.
     """
-    figure = Figure(figsize=(4.4, 1.75))
-    axes = figure.add_axes((SPAN[0], 0.16, 0.6, 0.8))
-    styles = ((ACCENT, "solid"), (MUTED, (0, (3, 2))))
+    figure, axes = panel(1.75, (SPAN[0], 0.16, 0.6, 0.8))
+    styles = ((ACCENT, "solid"), (MUTED, DASHED))
     ends = sorted(((values[-1], name) for name, values in lines.items()))
     apart = spaced([value for value, _ in ends], 0.14)  # keeps the names from overlapping
     places = {name: place for place, (_, name) in zip(apart, ends, strict=True)}
@@ -28,7 +27,6 @@ def shares(x: Sequence[float], lines: Mapping[str, Sequence[float]]) -> Figure:
     axes.set_ylim(0, 1.02)
     axes.set_xticks([0, 0.5, 1], ["0 %", "50 %", "100 %"])
     axes.set_yticks([0, 0.5, 1])
-    axes.tick_params(length=3, labelsize=8)
     return figure
 
 
@@ -36,15 +34,13 @@ def history(
     steps: Sequence[float], values: Sequence[float], *, y_label: str, x_label: str = "step"
 ) -> Figure:
     """Draw a number over the steps of training, or over something else."""
-    figure = Figure(figsize=(4.4, 1.75))
-    axes = figure.add_axes((0.13, 0.24, 0.83, 0.72))
+    figure, axes = panel(1.75, (0.13, 0.24, 0.83, 0.72))
     axes.plot(steps, values, color=ACCENT)
     axes.set_xlabel(x_label, labelpad=1)
     axes.set_ylim(0, 1.1 * max([*values, 1e-9]))
     axes.set_xlim(0, max(steps))
     axes.locator_params(axis="both", nbins=4)
     axes.set_ylabel(y_label)
-    axes.tick_params(length=3, labelsize=8)
     return figure
 
 
@@ -58,8 +54,7 @@ def histories(
         lines: curves by name, distinguished by their dashes.
         y_label: label of the vertical axis.
     """
-    figure = Figure(figsize=(4.4, 1.95))
-    axes = figure.add_axes((0.13, 0.22, 0.64, 0.74))
+    figure, axes = panel(1.95, (0.13, 0.22, 0.64, 0.74))
     top = 1.1 * max(1e-9, *(max(values) for values in lines.values()))
     dashes = ("solid", (0, (4, 2)), (0, (1, 1.5)), (0, (6, 1.5, 1, 1.5)))
     names = sorted(lines, key=lambda name: lines[name][-1])
@@ -74,7 +69,6 @@ def histories(
     axes.set_xlim(0, max(steps))
     axes.locator_params(axis="both", nbins=4)
     axes.set_ylabel(y_label)
-    axes.tick_params(length=3, labelsize=8)
     return figure
 
 

@@ -61,7 +61,8 @@ def orbit_page(result: OrbitResult) -> Page:
         ),
         answers=[Answer(title(curve.name), reach_text(curve)) for curve in curves],
         sections=_sections(result, result.pictures),
-        settings=_settings(result),
+        settings=run_settings(data, result.run, ",".join(result.group))
+        | {"nearest neighbour": f"{result.neighbour_distance:.3f} (median distance)"},
         rerun=result.run.command,
     )
 
@@ -113,10 +114,7 @@ def _drawn(curve: OrbitCurve, result: OrbitResult, alt: str, name: str = "") -> 
 
 def _strip(curve: OrbitCurve, frames: NDArray[np.uint8]) -> Strip:
     pictures = [
-        (
-            figures.picture_uri(frames[i]),
-            quantity(curve.values[i], curve.unit),
-        )
+        (figures.picture_uri(frames[i]), quantity(curve.values[i], curve.unit))
         for i in spread(len(curve.values), STRIP_COLUMNS)
     ]
     return Strip(title(curve.name), pictures)
@@ -129,9 +127,3 @@ def _viewer(
     name, text = title(curve.name), f"Changes less than a neighbour differs: {reach_text(curve)}."
     drawn = _drawn(curve, result, f"Change of the images along {name}.")
     return orbit_viewer(name, text, frames, examples, labels, drawn)
-
-
-def _settings(result: OrbitResult) -> dict[str, str]:
-    return run_settings(result.data, result.run, ",".join(result.group)) | {
-        "nearest neighbour": f"{result.neighbour_distance:.3f} (median distance)"
-    }

@@ -35,11 +35,7 @@ def sweep_page(result: SweepResult) -> Page:
         drawing = Drawing(progress(result, done), alt)
         sections.append(Section("Progress of the search", "", blocks=[drawing]))
         drawings = [
-            Drawing(
-                against(result, done, name),
-                f"{result.measure} against {name}.",
-                title=name,
-            )
+            Drawing(against(result, done, name), f"{result.measure} against {name}.", title=name)
             for name in done[0].settings
         ]
         sections.append(Section("Influence of each setting", "", blocks=drawings, columns=True))

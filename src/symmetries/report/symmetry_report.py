@@ -6,16 +6,7 @@ from functools import partial
 
 from symmetries.report import densities, figures
 from symmetries.report.orbit_report import title
-from symmetries.report.page import (
-    Answer,
-    Block,
-    Card,
-    Cards,
-    Gallery,
-    Page,
-    Section,
-    Table,
-)
+from symmetries.report.page import Answer, Block, Card, Cards, Gallery, Page, Section, Table
 from symmetries.report.page_blocks import drawing, picture_rows, run_settings
 from symmetries.report.prototype_report import (
     capital,

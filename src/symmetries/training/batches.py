@@ -253,9 +253,8 @@ class LoadedBatches:
     def inputs(self, step: int) -> Batch:
         """Return the next examples; steps must be requested in order."""
         if step != self.next_step:
-            raise invalid(
-                "step", f"the next step, {self.next_step}", step, "request steps in order"
-            )
+            remedy = "request steps in order"
+            raise invalid("step", f"the next step, {self.next_step}", step, remedy)
         self.next_step += 1
         items = next(self.loaded)
         items = [items] if isinstance(items, Tensor) else items

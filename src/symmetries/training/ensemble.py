@@ -118,8 +118,7 @@ def fit_together(runs: Sequence["TrainJobs[T]"]) -> list[T]:
     several = isinstance(runs, Sequence) and len(runs) > 0
     if not several or not all(isinstance(each, Generator) for each in runs):
         expected = "a list of generators of TrainJobs, at least one"
-        remedy = "give what the models' train_jobs() returns"
-        raise invalid("runs", expected, short(runs), remedy)
+        raise invalid("runs", expected, short(runs), "give what the models' train_jobs() returns")
     found: list[T] = []
     histories: Sequence[History | None] = [None] * len(runs)
     while not found:

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,8 @@ Hook = Callable[[int, Mapping[str, float]], None]
 _hooks: ContextVar[tuple[Hook, ...]] = ContextVar("pruning_hooks", default=())
 
 
-def pruning_hook(hook: Hook) -> AbstractContextManager[None]:
+@contextmanager
+def pruning_hook(hook: Hook) -> Iterator[None]:
     """Call ``hook(done, numbers)`` whenever a run inside the block logs its metrics.
 
     An exception raised by it ends the run; the last checkpoint stays.
@@ -38,11 +39,6 @@ def pruning_hook(hook: Hook) -> AbstractContextManager[None]:
     """
     if not callable(hook):
         raise wrong_type("hook", "a function of (done, numbers)", hook, "see the example")
-    return _pruning_hook(hook)
-
-
-@contextmanager
-def _pruning_hook(hook: Hook) -> Iterator[None]:
     token = _hooks.set((*_hooks.get(), hook))
     try:
         yield
@@ -191,9 +187,14 @@ class Log:
         numbers = read_numbers(self.fabric, metrics)
         skipped = numbers.get("skipped", 0.0)
         if skipped > self.allowed:
-            raise _too_many(done, skipped, self.allowed, self.history, checkpoints)
+            what = f"{skipped:.0f} batches with a NaN or infinite loss or gradient, "
+            what += f"{self.allowed} allowed (skip_bad)"
+            raise _not_finite(done, what, self.history, checkpoints)
         if not math.isfinite(numbers["loss"]) and not self.allowed:
-            raise _not_finite(done, numbers, self.history, checkpoints)
+            what = ", ".join(f"{k} = {v}" for k, v in numbers.items() if not math.isfinite(v))
+            steps = self.history.step
+            what += f" (it was finite after step {steps[-1]})" if steps else ""
+            raise _not_finite(done, what, self.history, checkpoints)
         self.history.append(done, {**numbers, "lr": lr}, self.seconds())
         self.bar.numbers(numbers)
         for writer in self.writers:
@@ -211,21 +212,10 @@ def read_numbers(fabric: "Fabric", metrics: Metrics) -> dict[str, float]:
 
 
 def _not_finite(
-    done: int, numbers: dict[str, float], history: History, checkpoints: Checkpoints | None
-) -> NonFiniteError:
-    broken = [name for name, value in numbers.items() if not math.isfinite(value)]
-    terms = ", ".join(f"{name} = {numbers[name]}" for name in broken)
-    since = f" (it was finite after step {history.step[-1]})" if history.step else ""
-    where = checkpoints.describe() if checkpoints else "No checkpoint: the run has no folder (out)"
-    return NonFiniteError(f"step {done}: {terms}{since}; {advice(history)}. {where}")
-
-
-def _too_many(
-    done: int, skipped: float, allowed: int, history: History, checkpoints: Checkpoints | None
+    done: int, what: str, history: History, checkpoints: Checkpoints | None
 ) -> NonFiniteError:
     where = checkpoints.describe() if checkpoints else "No checkpoint: the run has no folder (out)"
-    counted = f"{skipped:.0f} batches with a NaN or infinite loss or gradient, {allowed} allowed"
-    return NonFiniteError(f"step {done}: {counted} (skip_bad); {advice(history)}. {where}")
+    return NonFiniteError(f"step {done}: {what}; {advice(history)}. {where}")
 
 
 def advice(history: History) -> str:

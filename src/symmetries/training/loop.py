@@ -13,27 +13,19 @@ from symmetries._utils.provenance import learner_digest
 from symmetries._validation.checks import check_module, wrong_type
 from symmetries.training.atomic_files import FolderInUseError, folder_lock
 from symmetries.training.batches import Batches, Data
-from symmetries.training.blocks import BlockStep, BlockUpdate
 from symmetries.training.config import TrainConfig
 from symmetries.training.fabric import make_fabric, place
 from symmetries.training.fingerprint import fingerprint
-from symmetries.training.graph import GraphedUpdate, wants_graph
+from symmetries.training.graph import BlockStep, BlockUpdate, GraphedUpdate, wants_graph
 from symmetries.training.history import History
 from symmetries.training.interrupt import Interrupt
 from symmetries.training.log import Log, advice
-from symmetries.training.nonfinite import SkipNonFinite
 from symmetries.training.optim import ParamGroups, build_optimizer, lr_factor, set_lr
 from symmetries.training.resume import Checkpoints, NonFiniteError, check_weights
-from symmetries.training.side_by_side import torch_threads
-from symmetries.training.source import (
-    PreparedBatches,
-    count_examples,
-    join_batches,
-    make_batches,
-)
+from symmetries.training.side_by_side import next_turn, torch_threads
+from symmetries.training.source import PreparedBatches, count_examples, join_batches, make_batches
 from symmetries.training.step import Step, Steps, due
-from symmetries.training.turns import next_turn
-from symmetries.training.update import Loss, Metrics, Objective, Update
+from symmetries.training.update import Loss, Metrics, Objective, SkipNonFinite, Update
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

@@ -1,13 +1,17 @@
-"""Independent trainings side by side on cores or a GPU, each with its own random numbers."""
+"""Independent trainings side by side on cores or a GPU, each with its own random numbers.
+
+On a GPU their threads take turns: one of them runs at a time, and hands over after each step.
+"""
 
 import ctypes
 import os
 import random
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from functools import partial
 from typing import TypeVar
 
@@ -15,11 +19,61 @@ import numpy as np
 import torch
 
 from symmetries.training.interrupt import shared_stop
-from symmetries.training.turns import Turns
 
 T = TypeVar("T")
+_current: ContextVar["Turns | None"] = ContextVar("turns", default=None)
 _BLOCKING_SYNC = 4  # of the CUDA driver's flags
 FITS = 4  # that are expected side by side: on more cores each of them gets several threads
+
+
+class Turns:
+    """A queue of threads, the first of which runs.
+
+    Example:
+        >>> Turns().call(lambda: next_turn() or "done")
+        'done'
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._queue: deque[threading.Event] = deque()
+
+    def call(self, task: Callable[[], T]) -> T:
+        """Call a function when it is this thread's turn; trainings inside hand over."""
+        token = _current.set(self)
+        self._wait()
+        try:
+            return task()
+        finally:
+            self._leave()
+            _current.reset(token)
+
+    def hand_over(self) -> None:
+        """Let all threads that wait run first."""
+        if len(self._queue) > 1:
+            self._leave()
+            self._wait()
+
+    def _wait(self) -> None:
+        own = threading.Event()
+        with self._lock:
+            self._queue.append(own)
+            if self._queue[0] is own:
+                own.set()
+        own.wait()
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._queue.popleft()
+            if self._queue:
+                self._queue[0].set()
+
+
+def next_turn() -> None:
+    """Hand over to other threads, where several take turns."""
+    turns = _current.get()
+    if turns is not None:
+        turns.hand_over()
 
 
 def available_cores() -> int:

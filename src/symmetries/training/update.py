@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch.optim import SGD, Optimizer
 
 from symmetries._validation.checks import invalid
 from symmetries.ops.adam import FusedAdam, FusedAdamW, clipped_parameters
@@ -14,7 +14,6 @@ from symmetries.ops.full_moments import FactorGradient
 from symmetries.ops.triangular_adam import TriangularAdam
 from symmetries.training.batches import Batch, Batches
 from symmetries.training.config import TrainConfig
-from symmetries.training.nonfinite import SkipNonFinite
 from symmetries.training.stacked_rng import DropoutByRows
 from symmetries.training.step import Step
 
@@ -82,14 +81,64 @@ def _check_terms(terms: object) -> None:
             got = f"shape {tuple(value.shape)}" if is_tensor else type(value).__name__
             raise invalid(f"loss term {name!r}", "a tensor without axes", got, "take its mean")
     if RESERVED & set(terms):
-        raise invalid(
-            "loss terms", f"names other than {sorted(RESERVED)}", list(terms), "rename the terms"
-        )
+        remedy = "rename the terms"
+        raise invalid("loss terms", f"names other than {sorted(RESERVED)}", list(terms), remedy)
     if not terms["loss"].requires_grad:
         remedy = "check whether the loss is detached or under no_grad"
-        raise invalid(
-            "loss", "a tensor with a gradient", "a loss that no parameter affects", remedy
-        )
+        got = "a loss that no parameter affects"
+        raise invalid("loss", "a tensor with a gradient", got, remedy)
+
+
+class SkipNonFinite:
+    """Skips and counts steps whose loss or gradient is not finite.
+
+    Args:
+        fabric: spreads the decision to all processes.
+        model: model whose buffers (running means) a skipped step must not change.
+        optimizer: a fused optimiser.
+        skipped: number of skipped steps before a resumption.
+    """
+
+    def __init__(
+        self, fabric: "Fabric", model: nn.Module, optimizer: Optimizer, skipped: int = 0
+    ) -> None:
+        if not all(group.get("fused") for group in optimizer.param_groups):
+            remedy = "use float parameters on the CPU or on CUDA"
+            raise invalid("skip_bad", "a fused optimiser", "one that is not fused", remedy)
+        self.fabric = fabric
+        self.buffers = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
+        self.found = torch.zeros((), device=fabric.device)  # 1 while the step is to be skipped
+        self.count = torch.full((), float(skipped), device=fabric.device)
+        self._before: list[Tensor] = []
+        optimizer.found_inf = self.found  # type: ignore[attr-defined]
+        if isinstance(optimizer, SGD):
+            _start_momentum(optimizer)
+
+    def begin(self) -> None:
+        """Store the buffers before a step."""
+        self._before = [buffer.clone() for buffer in self.buffers]
+
+    def judge(self, loss: Tensor, gradients: list[Tensor]) -> None:
+        """Decide whether to skip the step, before the optimiser updates."""
+        norm = torch.nn.utils.get_total_norm(gradients)
+        bad = ~(torch.isfinite(loss) & torch.isfinite(norm))
+        self.found.copy_(bad)
+        if self.fabric.world_size > 1:
+            every = self.fabric.all_reduce(self.found, reduce_op="max")
+            self.found.copy_(every)  # type: ignore[arg-type]
+        self.count.add_(self.found)
+
+    def end(self) -> None:
+        """Restore the buffers after a skipped step."""
+        for buffer, before in zip(self.buffers, self._before, strict=True):
+            buffer.copy_(torch.where(self.found > 0, before.to(buffer), buffer))
+
+
+def _start_momentum(optimizer: SGD) -> None:
+    """Start momentum at 0, because skipping the first step would leave it undefined."""
+    for group in optimizer.param_groups:
+        for parameter in group["params"] if group["momentum"] else ():
+            optimizer.state[parameter].setdefault("momentum_buffer", torch.zeros_like(parameter))
 
 
 class Update:

@@ -9,11 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from symmetries._utils.eval_mode import eval_mode
-from symmetries._validation.checks import (
-    check_generator,
-    check_image_shape,
-    check_whole,
-)
+from symmetries._validation.checks import check_generator, check_image_shape, check_whole
 from symmetries._validation.diagnose import diagnose_values
 from symmetries._validation.placement import check_like
 from symmetries.actions.base import Action

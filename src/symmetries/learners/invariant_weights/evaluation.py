@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from symmetries._validation.checks import check_choice, check_whole
+from symmetries._validation.checks import check_choice, check_counts, check_whole
 from symmetries.distributions.box import SAMPLINGS, Sampling
 from symmetries.learners.invariant_weights.objectives import (
     check_labelled,
@@ -85,8 +85,7 @@ def evaluate(
         half_width: (R, dim) in place of the model's own.
     """
     check_labelled(model, images, targets)
-    for name, value in (("samples", samples), ("draws", draws), ("chunk", chunk)):
-        check_whole(value, name)
+    check_counts(samples=samples, draws=draws, chunk=chunk)
     check_whole(seed, "seed", least=0)
     check_choice(sampling, SAMPLINGS, "sampling")
     warn_of_runaways(model)

@@ -11,6 +11,7 @@ from symmetries._validation.checks import (
     check_choice,
     check_class_range,
     check_classes,
+    check_counts,
     check_finite,
     check_floats,
     check_held,
@@ -160,8 +161,7 @@ def elbo_loss(
             and the last layer are learned: a network that is trained from the start may fit what
             it sees before its widths have grown.
     """
-    for name, value in (("examples", examples), ("samples", samples), ("draws", draws)):
-        check_whole(value, name)
+    check_counts(examples=examples, samples=samples, draws=draws)
     check_choice(sampling, SAMPLINGS, "sampling")
     resting = _Resting(rest)
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from symmetries._validation.checks import (
     check_choice,
+    check_counts,
     check_finite,
     check_floats,
     check_number,
@@ -80,8 +81,7 @@ def refitted_elbo(
         seed: of all random numbers.
     """
     check_labelled(model, images, targets)
-    for name, value in (("samples", samples), ("draws", draws), ("chunk", chunk)):
-        check_whole(value, name)
+    check_counts(samples=samples, draws=draws, chunk=chunk)
     check_whole(steps, "steps", least=0, most=MOST_STEPS)
     check_choice(sampling, SAMPLINGS, "sampling")
     if not isinstance(model.head, NaturalLinear):

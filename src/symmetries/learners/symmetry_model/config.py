@@ -83,8 +83,7 @@ class FixedPoints(Config):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.idempotence_start == 1:
-            remedy = "0 begins at once"
-            raise invalid("idempotence_start", "a share in [0, 1)", "1", remedy)
+            raise invalid("idempotence_start", "a share in [0, 1)", "1", "0 begins at once")
 
 
 @dataclass(frozen=True)

@@ -29,11 +29,7 @@ from symmetries.learners.symmetry_model.moves import (
     positions_of_versions,
     undone_moves,
 )
-from symmetries.learners.symmetry_model.networks import (
-    FiniteInference,
-    Generative,
-    LieInference,
-)
+from symmetries.learners.symmetry_model.networks import FiniteInference, Generative, LieInference
 from symmetries.learners.symmetry_model.quarter_turns import (
     distance_to_symmetry,
     has_turns,
@@ -216,11 +212,8 @@ def _spread(
 
 def _pairs(element: Any, k: int) -> tuple[Any, Any]:  # noqa: ANN401 - elements differ by group
     """Split elements (B, 2 K) into two of (B, K); the last one of (B, K + 1) is repeated."""
-    if isinstance(element, tuple):
-        first, second = zip(*(_pairs(part, k) for part in element), strict=True)
-        return first, second
-    first, second = element.split((k, element.shape[1] - k), 1)
-    return first, second.expand(-1, k, *second.shape[2:])
+    second = map_element(lambda e: e[:, k:].expand(-1, k, *e.shape[2:]), element)
+    return map_element(lambda e: e[:, :k], element), second
 
 
 IDEMPOTENCE_UNIT = 0.1  # weight of an error of one bound, in squares; half a turn is an error of 1

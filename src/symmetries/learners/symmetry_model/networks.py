@@ -13,10 +13,7 @@ from symmetries.distributions.flow import ConditionalFlow
 from symmetries.groups.base import Group
 from symmetries.groups.circles import circular_parameters
 from symmetries.learners.symmetry_model.config import SymmetryConfig
-from symmetries.learners.symmetry_model.moments import (
-    seen_at_one_size,
-    standard_view,
-)
+from symmetries.learners.symmetry_model.moments import seen_at_one_size, standard_view
 from symmetries.nn.features import ImageFeatures
 
 INITIAL_SCALE = 0.01
@@ -113,11 +110,7 @@ class LieInference(nn.Module):
         images, centre, zoom = standard_view(images, self.fill, sized=self.sized)
         eta = self.positions_by(self.features.units(images), noise)
         columns = list(eta.unbind(-1))
-        for i, known in (
-            (0, centre[:, 0]),
-            (1, centre[:, 1]),
-            *((j, zoom) for j in self.sizes),
-        ):
+        for i, known in ((0, centre[:, 0]), (1, centre[:, 1]), *((j, zoom) for j in self.sizes)):
             columns[i] = known if self.pinned and i < 2 else columns[i] + known
         return torch.stack(columns, -1)
 

@@ -67,10 +67,7 @@ def summarise(
 
 
 def _lie_parts(
-    model: "SymmetryModel",
-    x: Tensor,
-    n: int,
-    generator: torch.Generator,
+    model: "SymmetryModel", x: Tensor, n: int, generator: torch.Generator
 ) -> tuple[list[Transformation], Widths]:
     side = max(model.shape[1:])
     eta = model.sample_eta(x, n, generator)  # (N, n, dim)
@@ -193,8 +190,7 @@ def _finite_parts(model: "SymmetryModel", x: Tensor) -> tuple[list[Transformatio
         noise_floor=noise,
         verdict=verdict,
         histogram=Histogram(
-            edges=tuple(float(i) - 0.5 for i in range(order + 1)),
-            density=tuple(p.mean(0).tolist()),
+            edges=tuple(float(i) - 0.5 for i in range(order + 1)), density=tuple(p.mean(0).tolist())
         ),
     )
     return [part], {name: (counts, float)}

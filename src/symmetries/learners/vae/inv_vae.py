@@ -21,11 +21,7 @@ from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.distributions.mixture import COMPONENTS, GaussianMixture
 from symmetries.learners.base import GenerativeSummary, LearnerModule, generative_numbers
 from symmetries.learners.vae.config import VAEConfig
-from symmetries.learners.vae.model import (
-    CHUNK,
-    VAE,
-    in_parts,
-)
+from symmetries.learners.vae.model import CHUNK, VAE, in_parts
 from symmetries.learners.vae.proposal import log_weights, set_noise, settled, squares
 from symmetries.learners.vae.symmetry_like import SymmetryLike, as_module
 from symmetries.nn.codes import check_own_prior

@@ -205,11 +205,7 @@ class VAE(LearnerModule):
         return (self.reconstruct(x) - x).square().mean((1, 2, 3))
 
     def fit_codes(
-        self,
-        images: Tensor | ImageSet,
-        components: Sequence[int] = COMPONENTS,
-        *,
-        seed: int = 0,
+        self, images: Tensor | ImageSet, components: Sequence[int] = COMPONENTS, *, seed: int = 0
     ) -> GaussianMixture:
         """Fit a density to the codes of images, for ``sample(n, codes="fitted")``.
 
