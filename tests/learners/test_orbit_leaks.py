@@ -12,12 +12,12 @@ from symmetries.groups import parse_group
 from symmetries.learners.orbit_posterior import OrbitConfig, OrbitPosterior
 from symmetries.learners.orbit_posterior.canonical import eigen, matrix_of, moments, singular
 from symmetries.learners.orbit_posterior.chart import Chart
+from symmetries.learners.orbit_posterior.expected_widths import expected_widths, smallest_intervals
 from symmetries.learners.orbit_posterior.heads import Histograms
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
 from symmetries.learners.orbit_posterior.numbers import place_numbers
-from symmetries.learners.orbit_posterior.planting import expected_widths, smallest_intervals
 from symmetries.learners.orbit_posterior.reading import smallest_set
-from symmetries.learners.orbit_posterior.symmetric import contents_repeat
+from symmetries.learners.orbit_posterior.symmetric import contents_alike, contents_repeat
 
 
 def prepared(content, size, count, planted, group, **views):
@@ -115,18 +115,20 @@ def test_densities_of_computed_lines_begin_at_their_law():
     assert float(sampled.quantile(0.84) - sampled.quantile(0.16)) == pytest.approx(0.2, rel=0.25)
 
 
-def test_networks_beside_hues_see_one_channel_that_no_hue_changes():
+def test_turns_beside_hues_are_read_from_a_picture_that_no_hue_changes():
     _, model, small = prepared("coloured letters", 20, 64, {}, "hue,rotation", noise=0.0, grain=0.0)
     u = model.chart.identity(len(small))
     network = model.fits[0]
     assert isinstance(network, PoseNetwork)
-    before = network._channels(seen(model, small, u)[1])
+    before = network._pictures(seen(model, small, u)[1:])
     u[:, model.chart.names.index("hue")] = 2.0
-    after = network._channels(seen(model, small, u)[1])
-    assert before.shape[1] == 4
-    torch.testing.assert_close(before[:, 0], after[:, 0], atol=0.02, rtol=0)
-    assert float((before[:, 1:] - after[:, 1:]).abs().max()) > 0.2
-    assert not OrbitPosterior("hue", (3, 16, 16), "quick").fits[0].strongest
+    after = network._pictures(seen(model, small, u)[1:])
+    assert [part.shape[1] for part in before] == [1, 3]
+    torch.testing.assert_close(before[0], after[0], atol=0.02, rtol=0)
+    assert float((before[1] - after[1]).abs().max()) > 0.2
+    assert set(network.parts) == {"turns", "lines"}
+    for group in ("hue", "hue,value"):
+        assert not OrbitPosterior(group, (3, 16, 16), "quick").fits[0].strongest
 
 
 def test_contents_repeat_in_other_turns_and_hues_at_once():
@@ -135,6 +137,14 @@ def test_contents_repeat_in_other_turns_and_hues_at_once():
     assert contents_repeat(small, model.chart, model.frame)
     noise = F.avg_pool2d(torch.rand(300, 3, 40, 40, generator=torch.Generator().manual_seed(0)), 2)
     assert not contents_repeat(noise, model.chart, model.frame)
+
+
+@pytest.mark.parametrize(("content", "alike"), [("hearts", True), ("letters", False)])
+def test_one_content_in_other_poses_is_told_from_several(content, alike):
+    planted = {"rotation": math.pi, "scale_x": 0.2}
+    _, model, small = prepared(content, 24, 300, planted, "affine")
+    assert contents_alike(small, model.chart, model.frame) == alike
+    assert contents_repeat(small, model.chart, model.frame)
 
 
 def law(chart, halves):

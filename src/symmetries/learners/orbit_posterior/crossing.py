@@ -1,5 +1,6 @@
 """Densities of pictures by several fits, and a width for each coordinate from them."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from symmetries.learners.orbit_posterior.model import OrbitPosterior
 
 MOST_SYMMETRIC = 0.8
+NORMAL_MEDIAN, NORMAL_WIDTH = 0.6745, 3.29  # of its absolute values, and 90 % width; standard law
 APART = 1.3  # shortest arc over smallest set: what falls into separate parts
 WIDER = 1.5  # than the headline: what differs from it
 MANY_WIDER = 0.15  # of the pictures
@@ -93,7 +95,9 @@ def headlines(
 ) -> list[Headline]:
     """One headline for each coordinate, from the pictures that are usable (N,)."""
     lines = []
-    for choosing, reading, fewer in zip(found.choosing, found.sets, found.fewer, strict=True):
+    for j, (choosing, reading, fewer) in enumerate(
+        zip(found.choosing, found.sets, found.fewer, strict=True)
+    ):
         widths, own = choosing.widths()[usable], fewer[usable[: len(fewer)]]
         rule, cell = model.config.reading, choosing.cell
         cell = 0.02 if choosing.coordinate.kind == "finite" else cell
@@ -101,8 +105,27 @@ def headlines(
         known = choosing.coordinate.name not in STRETCHES or not model.chart.shapes
         curve = LearningCurve(model.smaller_share, repeats and model.frame.plain and known)
         line = headline(widths, reading[usable], own, found.folds[usable], rule, cell, seed, curve)
+        if not known:
+            line = with_disagreement(line, choosing, found.reading[j], usable)
         lines.append(possible(line, choosing.coordinate))
     return lines
+
+
+def with_disagreement(line: Headline, one: Densities, other: Densities, usable: Tensor) -> Headline:
+    """The interval where two fits place the same pictures differently along a line.
+
+    Errors of a fit add to the width by their squares, and are no law of the data.
+
+    Args:
+        line: of the told pictures among those that are usable (N,).
+        one: densities by one fit.
+        other: by another.
+        usable: (N,).
+    """
+    apart = (one.centres() - other.centres())[usable][line.told]
+    error = float(apart.abs().median()) / NORMAL_MEDIAN / math.sqrt(2)
+    least = math.sqrt(max(0.0, line.width**2 - (NORMAL_WIDTH * error) ** 2))
+    return replace(line, low=min(line.low, least))
 
 
 def possible(line: Headline, coordinate: Coordinate) -> Headline:

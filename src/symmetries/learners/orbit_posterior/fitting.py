@@ -224,7 +224,7 @@ class Fit:
         model, number = self.model, self.rounds
         recipe = model.config.training
         if number == 0:
-            self._look_at_views()
+            self.look_at_views()
         longer = replace(recipe, steps=recipe.steps * 2 ** max(0, number - 1))
         before = self.bests or dict.fromkeys(self.network.parts, 0.0)  # that of the uniform law
         part, losses, early = fit_round(
@@ -252,7 +252,7 @@ class Fit:
         self.settled = overfits or steady or self.rounds >= self.most_rounds
 
     @torch.no_grad()
-    def _look_at_views(self) -> None:
+    def look_at_views(self) -> None:
         """Show the network what its views and poses are like, before it learns from them."""
         model, device = self.model, device_of(self.run)
         rows = torch.arange(VIEWED)

@@ -31,7 +31,8 @@ class Histograms(nn.Module):
         features: number of features.
         hidden: units of each density's hidden layer.
         dropout: after it, while training.
-        seen: how many features each density sees: lines the last ones, others the first; all.
+        seen: how many features each density sees; all.
+        last: whether these are the last ones, instead of the first.
 
     Example:
         >>> from symmetries.groups.affine import Affine2
@@ -48,20 +49,22 @@ class Histograms(nn.Module):
         hidden: int = 256,
         dropout: float = 0.0,
         seen: Sequence[int] | None = None,
+        last: Sequence[bool] | None = None,
     ) -> None:
         super().__init__()
         self.coordinates = tuple(coordinates)
         self.dropout = dropout
         self.parts = nn.ModuleList()
         self.seen = tuple(seen or [features] * len(self.coordinates))
+        self.last = tuple(last or [False] * len(self.coordinates))
         known = 0
         for coordinate, own in zip(self.coordinates, self.seen, strict=True):
-            last = nn.Linear(hidden, coordinate.size)
-            nn.init.zeros_(last.weight)
-            nn.init.zeros_(last.bias)
+            logits = nn.Linear(hidden, coordinate.size)
+            nn.init.zeros_(logits.weight)
+            nn.init.zeros_(logits.bias)
             layers = (nn.Linear(own + known, hidden), nn.GELU(), nn.LayerNorm(hidden))
             # Nothing stands where stored weights have counted a layer of dropout.
-            self.parts.append(nn.Sequential(*layers, nn.Identity(), last))
+            self.parts.append(nn.Sequential(*layers, nn.Identity(), logits))
             known += coordinate.size if coordinate.kind == "finite" else 2 * WAVES
 
     @property
@@ -134,8 +137,8 @@ class Histograms(nn.Module):
             known: features of earlier coordinates, which is added to.
         """
         before = self._before(j, u, {} if known is None else known)
-        line = self.coordinates[j].kind == "line"
-        context = context[:, -self.seen[j] :] if line else context[:, : self.seen[j]]
+        count = self.seen[j]
+        context = context[:, -count:] if self.last[j] else context[:, :count]
         layers: Any = self.parts[j]
         times = len(u) // max(1, len(context))
         if not before:

@@ -19,7 +19,6 @@ from symmetries.ops.rounded import call_rounded
 
 PATTERNS = 16  # principal components that are whitened
 FLOOR = 0.03  # of the variance of all pixels: components that are weaker stay as they are
-COLOURS = 4  # places along each side whose mean colours are seen
 SMALL = 16  # sides below it are read by a fully connected network
 
 
@@ -82,8 +81,8 @@ class PoseNetwork(nn.Module):
         numbers: how many features views have beside their pictures.
         two: whether there are two pictures of each view: lines are read from the second one.
 
-    Where hues are asked for beside other moves, they see the strongest channel of each pixel, which
-    is the same in every hue and shows how the content lies, and colours coarsely.
+    Where hues are asked for beside turns, the latter are read from the strongest channel of each
+    pixel, which is the same in every hue, and hues from the colours.
     """
 
     def __init__(
@@ -97,24 +96,23 @@ class PoseNetwork(nn.Module):
     ) -> None:
         super().__init__()
         kind = network_kind(config.kind, shape)
-        hues = "hue" in {c.name for c in coordinates} and len(coordinates) > 1
-        self.strongest = backbone is None and hues
-        if self.strongest:
-            shape = (shape[0] + 1, *shape[1:])
-        self.whitening = Whitening(shape) if backbone is None else None
-        self.backbone = backbone or _built(kind, shape, config)
+        hues = "hue" in {c.name for c in coordinates}
+        turns = [c.kind == "finite" or c.name == "rotation" for c in coordinates]
+        self.strongest = backbone is None and hues and any(turns)
+        first = (1, *shape[1:]) if self.strongest else shape
+        self.whitening = Whitening(first) if backbone is None else None
+        self.backbone = backbone or _built(kind, first, config)
         features = config.features if backbone is None else _features(backbone, shape)
         self.coarse: nn.Sequential | None = None
-        seen = [features + numbers] * len(coordinates)
-        if two:
+        seen, last = [features + numbers] * len(coordinates), [False] * len(coordinates)
+        if two or self.strongest:
             self.coarse_whitening = Whitening(shape)
             self.coarse = nn.Sequential(self.coarse_whitening, _built(kind, shape, config))
-            own = config.features + numbers
-            seen = [own if c.kind == "line" else features for c in coordinates]
+            last = [c.kind == "line" or (self.strongest and c.name == "hue") for c in coordinates]
+            seen = [config.features + numbers if own else features for own in last]
             features += config.features
-        self.head = Histograms(
-            coordinates, features + numbers, config.features, config.dropout, seen
-        )
+        how = (config.features, config.dropout, seen, last)
+        self.head = Histograms(coordinates, features + numbers, *how)
 
     def train(self, mode: bool = True) -> Self:
         """Switch modes; a frozen backbone is never trained, nor are its running statistics."""
@@ -126,41 +124,40 @@ class PoseNetwork(nn.Module):
 
     def read(self, shown: Sequence[Tensor]) -> Tensor:
         """Features (N, F) of pictures, and of numbers where there are any."""
-        pictures = self._channels(shown[0]).to(self.head.dtype)
+        first, *second = self._pictures(shown)
+        pictures = first.to(self.head.dtype)
         if self.whitening is not None:
             pictures = self.whitening(pictures)
         parts = [self.backbone(pictures).flatten(1)]
         if self.coarse is not None:
-            coarse = self._channels(shown[1]).to(self.head.dtype)
-            parts.append(self.coarse(coarse).flatten(1))
-        every = torch.cat((*parts, *shown[len(parts) :]), -1) if len(shown) > 1 else parts[0]
+            parts.append(self.coarse(second[0].to(self.head.dtype)).flatten(1))
+        parts += [part for part in shown if part.ndim == 2]
+        every = torch.cat(parts, -1) if len(parts) > 1 else parts[0]
         return every.to(self.head.dtype)
 
     def learn_whitening(self, shown: Sequence[Tensor]) -> None:
         """Show the layers that whiten what pictures look like; other backbones have none."""
+        first, *second = self._pictures(shown)
         if self.whitening is not None:
-            self.whitening.learn(self._channels(shown[0]))
+            self.whitening.learn(first)
         if self.coarse is not None:
-            self.coarse_whitening.learn(self._channels(shown[1]))
+            self.coarse_whitening.learn(second[0])
 
-    def _channels(self, pictures: Tensor) -> Tensor:
-        """Pictures (N, C, H, W), or their strongest channel and coarse colours (N, C + 1, H, W)."""
-        if not self.strongest:
-            return pictures
-        strongest = pictures.amax(1, keepdim=True)
-        colours = F.adaptive_avg_pool2d(pictures - strongest, COLOURS)
-        return torch.cat((strongest, F.interpolate(colours, pictures.shape[-2:])), 1)
+    def _pictures(self, shown: Sequence[Tensor]) -> list[Tensor]:
+        """What the backbone reads (N, C, H, W) and what a second network reads, if there is one."""
+        pictures = [part for part in shown if part.ndim == 4]
+        return [pictures[0].amax(1, keepdim=True), pictures[-1]] if self.strongest else pictures
 
     @property
     def parts(self) -> dict[str, tuple[tuple[str, ...], list[int]]]:
         """Parts that share no weights: beginnings of their weights' names, and their coordinates.
 
-        One part, unless lines are read from a picture of their own.
+        One part, unless lines, or hues, are read from a picture of their own.
         """
         every = range(len(self.head.coordinates))
         if self.coarse is None:
             return {"all": (("",), list(every))}
-        lines = [j for j in every if self.head.coordinates[j].kind == "line"]
+        lines = [j for j in every if self.head.last[j]]
         found = {}
         for name, modules, own in (
             ("turns", ("whitening.", "backbone."), [j for j in every if j not in lines]),

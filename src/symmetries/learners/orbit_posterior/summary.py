@@ -38,7 +38,7 @@ from symmetries.learners.orbit_posterior.separate_poses import (
     pose_order,
     pose_subgroup,
 )
-from symmetries.learners.orbit_posterior.symmetric import contents_repeat
+from symmetries.learners.orbit_posterior.symmetric import contents_alike, contents_repeat
 from symmetries.learners.orbit_posterior.verdicts import (
     LOOSE_INTERVAL,
     SMALL_WIDTH,
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from symmetries.learners.orbit_posterior.model import OrbitPosterior
 
 DRIFTED = 0.05  # logarithm of a width, by what the last of several rounds changed it
+TURNED = "different contents that occur in every turn do not show how they are stretched"
 SEVERAL = "pictures look alike in several separate poses, or these poses occur"
 
 
@@ -188,6 +189,9 @@ def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> tuple[Orbit
             verdict = "cannot be told"
         if verdict == "partial" and coordinate.name in DIRECTED and _untold(parts, "rotation"):
             verdict, why = "cannot be told", "directions are unknown where rotations cannot be told"
+        turned = verdict == "partial" and coordinate.name in DIRECTED and _full(parts, "rotation")
+        if turned and not contents_alike(images[found.rows], model.chart, model.frame):
+            verdict, why = "cannot be told", TURNED
         if verdict == "partial" and unsettled and model.chart.shapes:
             verdict, why = "cannot be told", "training had not settled; train longer"
         if verdict == "partial" and cut_off(model, coordinate.name):
@@ -242,6 +246,10 @@ def untold_interval(
         return replace(line, low=least, high=uniform_width(coordinate))
     low = line.low if why in (LOOSE_INTERVAL, SMALL_WIDTH, SEVERAL) else least
     return replace(line, low=low, high=max(line.high, others or 0.0))
+
+
+def _full(parts: list[ParameterSummary], name: str) -> bool:
+    return any(part.name == name and part.verdict == "full" for part in parts)
 
 
 def _untold(parts: list[ParameterSummary], name: str) -> bool:

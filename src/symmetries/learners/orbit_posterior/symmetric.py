@@ -55,6 +55,20 @@ def contents_repeat(images: Tensor, chart: Chart, frame: Frame) -> bool:
         chart: of the group; its turns, flips, finite elements and hues are tried.
         frame: background of the pictures.
     """
+    return _typical_distance(images, chart, frame, 0.0) < REPEATED
+
+
+def contents_alike(images: Tensor, chart: Chart, frame: Frame) -> bool:
+    """Whether most pictures show one content in different poses; see :func:`contents_repeat`."""
+    return _typical_distance(images, chart, frame, 0.5) < REPEATED
+
+
+def _typical_distance(images: Tensor, chart: Chart, frame: Frame, share: float) -> float:
+    """Median over pictures of the distance within which a share of the others lie; 0: the nearest.
+
+    Distances (mean squares) are those of the poses that are most alike, in units of what moves of
+    the group change a picture.
+    """
     x = frame.content(some_of(images, NEIGHBOURS))
     if frame.plain:
         x = canonical(x, chart, find_poses(x, chart))
@@ -65,12 +79,13 @@ def contents_repeat(images: Tensor, chart: Chart, frame: Frame) -> bool:
     moved = [(v[rows].flatten(1) - own).square().sum(-1) for v in versions[1:]]
     # Where the group has none of these moves, pictures are compared with others.
     change = torch.stack(moved or [torch.cdist(own, own).square().mean(1)])
-    nearest = own.new_full((len(own),), math.inf)
+    least = own.new_full((len(own), len(x)), math.inf)
     for v in versions:
-        distance = torch.cdist(own, v.flatten(1)).square()
-        distance.scatter_(1, rows[:, None], math.inf)
-        nearest = torch.minimum(nearest, distance.amin(1))
-    return float((nearest / change.mean(0).clamp_min(1e-9)).median()) < REPEATED
+        least = torch.minimum(least, torch.cdist(own, v.flatten(1)).square())
+    least.scatter_(1, rows[:, None], math.inf)
+    place = max(1, round(share * (len(x) - 1)))
+    near = least.kthvalue(place, 1).values
+    return float((near / change.mean(0).clamp_min(1e-9)).median())
 
 
 def _versions(x: Tensor, chart: Chart, frame: Frame) -> list[Tensor]:
