@@ -147,6 +147,7 @@ class Responses:
         # Each way that explains the change may be the right one: an interval holds those of all.
         likely = {i: fit for i, fit in enumerate(best[2]) if fit.distance <= limit}
         likely = dict(sorted(likely.items(), key=lambda pair: pair[1].distance))
+        first = next(iter(likely.values()))
         errors = self._errors(features, own, likely)
         parameters = {}
         for j, k in enumerate(own):
@@ -155,7 +156,8 @@ class Responses:
                 wider = max(1.0, fit.distance / chance)  # errors that nothing explains
                 fits = fit.by_amount[j] <= limit  # other amounts do not explain the change
                 profiles.append(torch.where(fits, error[j] / wider, math.inf))
-            parameters[self.moves[k].name] = self._amount(self.moves[k], profiles)
+            amounts = self._amount(self.moves[k], profiles, int(first.by_amount[j].argmin()))
+            parameters[self.moves[k].name] = amounts
         return Change(self.moves[own[0]].kind, parameters, explained)
 
     def _parts(self, curve: Tensor, k: int, own: list[int]) -> Parts:
@@ -200,11 +202,16 @@ class Responses:
                 found.append([square.amin(1), square.amin(0)])
         return found
 
-    def _amount(self, move: Move, profiles: list[Tensor]) -> Amount:
+    def _amount(self, move: Move, profiles: list[Tensor], nearest: int) -> Amount:
         """The amount by the likeliest way, the first, and an interval, open at the largest amounts.
 
-        The interval is wider by the systematic error on both sides: no number of pictures makes the
-        reader's curves exact for a camera that it has not seen.
+        It holds what all features say, too, and is wider by the systematic error on both sides: no
+        number of pictures makes the reader's curves exact for a camera that it has not seen.
+
+        Args:
+            move: one of the changes.
+            profiles: squared errors (G,) by readings, for each way.
+            nearest: number of the amount that all features say, by the likeliest way.
         """
         lows, highs, error = [], [], systematic_error(move, self.side)
         shares = grid_of(move, len(profiles[0]))
@@ -212,8 +219,10 @@ class Responses:
             inside = shares[profile <= profile.min() + QUANTILE]
             lows.append(float(inside.min()) - error)
             highs.append(float(inside.max()) + error)
-        nearest = float(shares[profiles[0].argmin()])
-        ends = (nearest, max(move.least, min(lows)), min(1.0, max(highs)))
+        lows.append(float(shares[nearest]) - error)
+        highs.append(float(shares[nearest]) + error)
+        read = float(shares[profiles[0].argmin()])
+        ends = (read, max(move.least, min(lows)), min(1.0, max(highs)))
         best, low, high = (amount(move, end, self.side) for end in ends)
         opens = (move.least < 0 and ends[1] <= move.least, ends[2] >= 1)
         return best, None if opens[0] else low, None if opens[1] else high, move.unit
