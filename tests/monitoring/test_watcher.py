@@ -147,17 +147,17 @@ def test_all_pictures_held_out_tell_what_is_usual(corners, monkeypatch):
 def test_a_change_is_measured_by_readings_above_all():
     """Coarse pictures that differ by 8 % of their spread, as other pictures do, moved it by 2.8."""
     moves = moves_of(1)
-    count, others = len(moves), readers.COARSE**2 + 4
+    count, others = len(moves), readers.COARSE**2 + readers.WHOLE
     grid = torch.linspace(-1, 1, naming.GRID)
     curves = torch.zeros(len(WAYS), count, naming.GRID, count + others)
     for k in range(count):
         curves[:, k, :, k] = grid
-    curves[:, 0, :, count:-4] = 0.5 * grid[:, None]
+    curves[:, 0, :, count : -readers.WHOLE] = 0.5 * grid[:, None]
     covariance = torch.tensor([0.04] * count + [1.0] * others).diag()
     centre = torch.zeros(count + others)
     responses = naming.Responses(moves, 28, centre, covariance, curves, 400)
     seen = curves[0, 0, 28].clone()  # 12 degrees
-    seen[count:-4] += 0.08
+    seen[count : -readers.WHOLE] += 0.08
     change = responses.name(seen.expand(500, -1))
     assert change.name == "rotation"
     value, low, high, _ = change.parameters["rotation"]
@@ -169,7 +169,7 @@ def test_a_change_is_measured_by_readings_above_all():
 def test_an_amount_that_would_not_explain_the_change_is_in_no_interval():
     """The reading of one way to move pictures says nothing beyond 3 degrees."""
     moves = moves_of(1)
-    count, others = len(moves), readers.COARSE**2 + 4
+    count, others = len(moves), readers.COARSE**2 + readers.WHOLE
     grid = torch.linspace(-1, 1, naming.GRID)
     curves = torch.zeros(len(WAYS), count, naming.GRID, count + others)
     for k in range(count):

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from symmetries.monitoring.moves import PLANAR, WAYS, Move, amount, apply, systematic_error
-from symmetries.monitoring.readers import COARSE, ChangeReader
+from symmetries.monitoring.readers import COARSE, WHOLE, ChangeReader
 
 LOOKED_AT = 400  # pictures that are changed: responses are differences, which few pictures tell
 GRID = 41  # amounts at which the response to a change is measured
@@ -114,6 +114,8 @@ class Responses:
         more = (least - variance).clamp(min=0)
         error = (self.covariance + more.diag()) * (1 / count + 1 / self.held_out)
         systematic = ODD * (variance + more).sqrt() + 1e-6
+        sharpness = (len(variance) - moves - COARSE**2) // WHOLE  # a feature for each channel
+        systematic[-sharpness:] = variance[-sharpness:].sqrt() + 1e-6
         systematic[:moves] = torch.tensor([systematic_error(m, self.side) for m in self.moves])
         return torch.linalg.inv(torch.linalg.cholesky(error + systematic.square().diag()))
 

@@ -9,6 +9,7 @@ from symmetries.monitoring.moves import WAYS, Move, apply
 
 SIDE = 20  # pictures are read at most at this size
 COARSE = 6  # pixels of a side of coarse pictures
+WHOLE = 5  # features of a whole picture, for each channel
 STEPS, BATCH, RATE = 1000, 128, 2e-3
 SMALL = 0.25  # share of the largest amount: of the changes that scores tell from none
 LOOKED_AT = 500  # pictures
@@ -48,7 +49,7 @@ class ChangeReader(nn.Module):
         )
         signs = [(k, sign) for k, move in enumerate(moves) for sign in _signs(move)]
         self.changes: tuple[tuple[int, float], ...] = tuple(signs)
-        seen = len(moves) + COARSE**2 + 4 * shape[0]
+        seen = len(moves) + COARSE**2 + WHOLE * shape[0]
         self.register_buffer("directions", torch.zeros(seen, len(signs)))
         self.directions: Tensor
 
@@ -64,12 +65,13 @@ class ChangeReader(nn.Module):
         """Shares and what a change must explain besides them: (N, K + F).
 
         A mirrored or a noisy picture may have the shares of a moved one. Its coarse picture,
-        brightness, contrast, sharpness and roughness tell them apart.
+        brightness, contrast, sharpness and roughness tell them apart. The last are those of the
+        sharpness of pictures as they are, which changes soon and for many reasons.
         """
-        rough = _roughness(x)
+        own = [_roughness(x), _sharpness(x)]
         x = _smoothed(x)
         coarse = nn.functional.adaptive_avg_pool2d(x.mean(1, keepdim=True), COARSE)
-        return torch.cat([self._read(x), coarse.flatten(1), _whole(x), rough], 1)
+        return torch.cat([self._read(x), coarse.flatten(1), _whole(x), *own], 1)
 
     def scores(self, features: Tensor) -> Tensor:
         """Scores (N, S) of features (N, K + F): one for each change and each of its directions."""
@@ -137,8 +139,13 @@ def _roughness(x: Tensor) -> Tensor:
 
 def _whole(x: Tensor) -> Tensor:
     """Brightness, contrast and sharpness (N, 3 C), which small pictures lose."""
+    return torch.cat([x.mean((-2, -1)), x.var((-2, -1)), _sharpness(x)], 1)
+
+
+def _sharpness(x: Tensor) -> Tensor:
+    """Logarithm (N, C) of the mean of squared differences of neighbours."""
     down, right = (x.diff(dim=d).square().mean((-2, -1)) for d in (-2, -1))
-    return torch.cat([x.mean((-2, -1)), x.var((-2, -1)), (down + right + 1e-8).log()], 1)
+    return (down + right + 1e-8).log()
 
 
 def draw_shares(count: int, moves: tuple[Move, ...], generator: torch.Generator) -> Tensor:
