@@ -9,11 +9,13 @@ import torch
 from PIL import Image
 
 import symmetries
+from symmetries.analysis import watching
 from symmetries.analysis.inputs import share_of_copies
 from symmetries.analysis.watching import batches, read_reference
 from symmetries.data import ImageSet
 from symmetries.monitoring import Watcher, naming, readers
 from symmetries.monitoring.moves import WAYS, amount, moves_of
+from symmetries.results import ChangedParameter
 
 
 @pytest.fixture(scope="module")
@@ -304,6 +306,15 @@ def test_copies_are_counted_without_a_second_copy_of_all_pictures():
 def test_copies_in_the_reference_bring_a_warning(corners):
     with pytest.warns(RuntimeWarning, match="75 % of the reference are copies"):
         read_reference(corners[0][:30].repeat(4, 1, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [(3.3, 10.9, "rotation is known to +-3.9 degrees only"), (6, 8, ""), (6, None, "")],
+)
+def test_what_is_not_known_well_is_said_in_words(low, high, words):
+    part = ChangedParameter(name="rotation", amount=7.0, low=low, high=high, unit="degrees")
+    assert watching._roughly(part).removeprefix("; ") == words
 
 
 def test_amounts_have_the_units_of_the_reports():
