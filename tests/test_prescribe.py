@@ -64,6 +64,20 @@ def conflicts_of(data):
     return find_conflicts(*seen, data.class_names, 0.0)
 
 
+def test_pictures_that_are_moved_ahead_are_the_same():
+    """Those of 3 steps at once, and of the 1 that is left, as those of each step."""
+    data = arrows(60, 10, seed=0)
+    trial = Trial(data.images, data.labels, [LAW] * 4, 0.0, Size(7, 16, 2), 0)
+    found = []
+    for ahead in (1, 3):
+        training = quick_networks._Training(trial, ahead)
+        for done in range(7):
+            training.prepare(done)
+            training.step()
+        found.append(torch.nn.utils.parameters_to_vector(training.net.parameters()))
+    assert torch.allclose(*found, rtol=0, atol=1e-5)
+
+
 def test_arrows_meet_at_a_quarter_turn():
     data = arrows(240, 8, 0)
     found = conflicts_of(data)

@@ -2,8 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -90,16 +89,8 @@ def _read(name: str, folder: str | None) -> tuple[ImageSet, ImageSet]:
     return load(name, "train", own), load(name, "test", own)
 
 
-def compute(cell: Cell, how: Setting, in_time: Callable[[float], bool]) -> dict[str, Any] | None:
-    """All policies on one draw of labelled pictures; None if its end would come too late.
-
-    Args:
-        cell: what is drawn.
-        how: the sizes of everything.
-        in_time: whether so many seconds are left.
-    """
-    start = time.time()
-    device = torch.device(how.device)
+def _drawn(cell: Cell, how: Setting) -> tuple[ImageSet, ImageSet, float | None]:
+    """Labelled pictures, test pictures, and the value around them; on the device."""
     source, test = _read(cell.data, how.folder)
     shuffled = torch.randperm(len(source), generator=torch.Generator().manual_seed(cell.seed))
     if how.development:
@@ -107,33 +98,56 @@ def compute(cell: Cell, how: Setting, in_time: Callable[[float], bool]) -> dict[
     test = test.subset(range(how.test)) if how.test else test
     fill = 0.0 if cell.data in DARK else None
     few = source.subset(shuffled[: cell.labels])
-    x = planted(few.images, cell.spread, fill, mix(cell.seed, 1) % 2**31).to(device)
-    far = planted(test.images.to(device), cell.spread, fill, 2**20)
-    y = few.labels
+    x = planted(few.images, cell.spread, fill, mix(cell.seed, 1) % 2**31).to(how.device)
+    far = planted(test.images.to(how.device), cell.spread, fill, 2**20)
+    return replace(few, images=x), replace(test, images=far), fill
+
+
+def ask(cell: Cell, how: Setting) -> dict[str, Any]:
+    """What is prescribed for one draw of labelled pictures, and the gain that is predicted."""
+    start = time.time()
+    few, _, fill = _drawn(cell, how)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = prescribe(
-            ImageSet(x.cpu(), y, class_names=few.class_names, name=cell.data),
+            ImageSet(few.images.cpu(), few.labels, class_names=few.class_names, name=cell.data),
             preset=how.preset,
             fill=fill,
             seed=cell.seed,
-            device=device.type,
+            device=how.device,
             progress=False,
         )
-    took = time.time() - start
-    if not in_time(0.7 * took):
-        return None
     names = found.data.classes or tuple(map(str, range(10)))
-    laws = [Law(**{move.name: move.by_class[own] for move in found.moves}) for own in names]
+    return {
+        **asdict(cell),
+        "predicted": {"gain": found.gain.mean, "low": found.gain.low, "high": found.gain.high},
+        "prescribed": {move.name: move.amount for move in found.moves},
+        "by_class": {move.name: [move.by_class[own] for own in names] for move in found.moves},
+        "tried": [[one.amounts, round(one.gain.mean, 2)] for one in found.tried],
+        "conflicts": [
+            [one.name, one.first, one.second, one.amount, one.limit] for one in found.conflicts
+        ],
+        "classes": len(names),
+        "prescribe_seconds": round(time.time() - start, 1),
+    }
+
+
+def measure(cell: Cell, how: Setting, asked: dict[str, Any]) -> dict[str, Any]:
+    """Accuracies of networks trained with what was prescribed, and with its peers."""
+    start = time.time()
+    few, test, fill = _drawn(cell, how)
+    x, y, classes = few.images, few.labels, asked["classes"]
+    amounts = asked["by_class"]
+    laws = [Law(**{name: far[own] for name, far in amounts.items()}) for own in range(classes)]
     size = Size(how.steps, 128, 1, how.network)
-    here = (torch.arange(len(x)) % 5 == 0).to(device)
-    part = here.cpu()
+    part = torch.arange(len(x)) % 5 == 0
+    here = part.to(x.device)
 
     def same(law: Law) -> list[Law]:
-        return [law] * len(names)
+        return [law] * classes
 
     trials = [Trial(x, y, own, fill, size, cell.seed) for own in (same(Law()), laws)]
-    trials.append(with_trivial(x, y, len(names), size, cell.seed))
+    trials.append(with_trivial(x, y, classes, size, cell.seed))
     trials += [Trial(x[~here], y[~part], same(law), fill, size, cell.seed) for law in GRID]
     none, ours, theirs, *chosen = train(trials)
     held = [float(scores_of(net, x[here], y[part])[0].mean()) for net in chosen]
@@ -141,21 +155,13 @@ def compute(cell: Cell, how: Setting, in_time: Callable[[float], bool]) -> dict[
     (grid,) = train([Trial(x, y, same(best), fill, size, cell.seed)])
     peers = {"none": none, "prescribed": ours, "grid": grid, "TrivialAugmentWide": theirs}
     reached = {
-        key: round(100 * float(scores_of(net, far, test.labels)[0].mean()), 2)
+        key: round(100 * float(scores_of(net, test.images, test.labels)[0].mean()), 2)
         for key, net in peers.items()
     }
     return {
-        **asdict(cell),
-        "predicted": {"gain": found.gain.mean, "low": found.gain.low, "high": found.gain.high},
+        **asked,
         "realised": round(reached["prescribed"] - reached["none"], 2),
         "accuracy": reached,
         "grid_chose": best.moves(),
-        "prescribed": {move.name: move.amount for move in found.moves},
-        "limited": {m.name: m.by_class for m in found.moves if len(set(m.by_class.values())) > 1},
-        "tried": [[one.amounts, round(one.gain.mean, 2)] for one in found.tried],
-        "conflicts": [
-            [one.name, one.first, one.second, one.amount, one.limit] for one in found.conflicts
-        ],
-        "prescribe_seconds": round(took, 1),
-        "seconds": round(time.time() - start, 1),
+        "seconds": round(asked["prescribe_seconds"] + time.time() - start, 1),
     }

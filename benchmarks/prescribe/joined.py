@@ -21,20 +21,23 @@ POLICIES = ("none", "prescribed", *PEERS)
 Row = dict[str, Any]
 
 
-def read(path: Path) -> tuple[list[Row], list[Row]]:
-    """Runs and rows of a file of lines or of a table; each row has the number of its run."""
+def read(path: Path) -> tuple[list[Row], list[Row], list[Row]]:
+    """Runs, rows with the number of their run, and what was prescribed for cells, of a file."""
     text = path.read_text()
     if text.startswith("{\n"):
         table = json.loads(text)
-        return table["runs"], table["rows"]
+        return table["runs"], table["rows"], []
     runs: list[Row] = []
     rows: list[Row] = []
+    asked: list[Row] = []
     for part in map(json.loads, text.splitlines()):
         if "accuracy" in part:
             rows.append({**part, "run": len(runs) - 1})
+        elif "prescribed" in part:
+            asked.append(part)
         elif "failed" not in part:
             runs.append(part)
-    return runs, rows
+    return runs, rows, asked
 
 
 def cell_of(row: Row) -> Cell:
@@ -47,7 +50,7 @@ def joined(paths: list[Path]) -> dict[str, Any]:
     runs: list[Row] = []
     rows: dict[Cell, Row] = {}
     for path in paths:
-        own_runs, own_rows = read(path)
+        own_runs, own_rows, _ = read(path)
         for row in own_rows:
             rows.setdefault(cell_of(row), {**row, "run": row["run"] + len(runs)})
         runs += own_runs

@@ -6,10 +6,10 @@ without and with it, with the best policy of a fixed grid (chosen on a fifth of 
 trained on all) and with TrivialAugmentWide, and measures all on the test set. Pictures of planted
 variants are turned, labelled and test pictures alike.
 
-Each row is a line of FILE, written when it is done, and a row that FILE or one of ``--done`` has is
-not computed again. No row begins that is not expected to end within ``--budget`` seconds, and
-processes are left to end by themselves: one that is killed while it uses a shared GPU takes others
-with it. ``benchmarks.prescribe.joined`` makes the stored table.
+What is prescribed is a line of FILE as soon as it is known, and so is each row; what FILE or one of
+``--done`` has is not computed again. Nothing begins that is not expected to end within ``--budget``
+seconds, and processes are left to end by themselves: one that is killed while it uses a shared GPU
+takes others with it. ``benchmarks.prescribe.joined`` makes the stored table.
 """
 
 import argparse
@@ -20,18 +20,19 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from benchmarks.common import environment
-from benchmarks.prescribe.cell import Cell, Setting, compute
-from benchmarks.prescribe.joined import cell_of, joined
+from benchmarks.prescribe.cell import Cell, Setting, ask, measure
+from benchmarks.prescribe.joined import cell_of, joined, read
 
 from symmetries.training.side_by_side import sleep_while_waiting
 
 DATA = ("mnist", "fashion-mnist", "cifar10")
-SLOWER = 1.25  # than the slowest row so far: what a row may take
+SLOWER = 1.25  # than the slowest so far: what the next one may take
 
 
 def main() -> None:
@@ -50,10 +51,11 @@ def main() -> None:
     given.out.parent.mkdir(parents=True, exist_ok=True)
     before = [path for path in (given.out, *given.done) if path.exists()]
     known = {cell_of(row) for row in joined(before)["rows"]}
-    left = [cell for cell in cells if cell not in known]
+    asked = {cell_of(row): row for path in before for row in read(path)[2]}
+    left = [(cell, asked.get(cell)) for cell in cells if cell not in known]
     print(f"{len(left)} of {len(cells)} cells are to be computed", flush=True)
     context = context_of(given.device)
-    shared = context.Value("d", given.needed), context.Value("i", 0), context.Value("i", 0)
+    shared = context.Array("d", 2 * [given.needed]), context.Value("i", 0), context.Value("i", 0)
     what = (left, how, given.out, until, shared)
     workers = [context.Process(target=work, args=what) for _ in range(given.processes)]
     for worker in workers:
@@ -73,7 +75,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--spread", type=float, nargs="+", default=[0.0, 180.0, 45.0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--budget", type=float, default=360000.0, help="seconds")
-    parser.add_argument("--needed", type=float, default=25.0, help="seconds that a row takes")
+    parser.add_argument(
+        "--needed", type=float, default=25.0, help="seconds that each half of a row takes at first"
+    )
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--steps", type=int, default=1500)
@@ -92,48 +96,64 @@ def context_of(device: str) -> Any:  # noqa: ANN401 - one of the contexts of mul
     return multiprocessing.get_context("fork")
 
 
-Shared = tuple[Any, Any, Any]  # seconds of the slowest row, cells that were taken, rows written
+Shared = tuple[Any, Any, Any]  # seconds of the slowest of each half, cells taken, lines written
+Row = dict[str, Any]
 
 
-def work(cells: list[Cell], how: Setting, out: Path, until: float, shared: Shared) -> None:
-    """Compute cells that no other process has taken, as long as there is time."""
+def work(
+    cells: list[tuple[Cell, Row | None]], how: Setting, out: Path, until: float, shared: Shared
+) -> None:
+    """Compute cells that no other process has taken, as long as there is time.
+
+    Args:
+        cells: with what was prescribed, if that is known.
+        how: the sizes of everything.
+        out: file of lines.
+        until: when to end.
+        shared: numbers that all processes share.
+    """
     torch.set_num_threads(1)
     if how.device.startswith("cuda"):
         sleep_while_waiting()
     slowest, taken, written = shared
 
-    def in_time(seconds: float) -> bool:
-        return time.time() + seconds < until
+    def done_in_time(half: int, compute: Callable[[], Row]) -> Row | None:
+        """A line that is written; None where it failed or would have been too late."""
+        if time.time() + slowest[half] > until:
+            return None
+        start = time.time()
+        row = unless_it_fails(cell, compute)
+        head = {"name": "prescribe", **environment(how.device), "development": how.development}
+        with written.get_lock(), out.open("a") as stream:
+            slowest[half] = max(slowest[half], SLOWER * (time.time() - start))
+            lines = [row] if written.value else [head, row]
+            stream.writelines(json.dumps(line) + "\n" for line in lines)
+            written.value += 1
+        shown = ("predicted", "accuracy", "prescribed", "failed", "prescribe_seconds", "seconds")
+        print(cell, {key: row[key] for key in shown if key in row}, flush=True)
+        return None if "failed" in row else row
 
     while True:
         with taken.get_lock():
             number = taken.value
             taken.value += 1
-        if number >= len(cells) or not in_time(slowest.value):
+        if number >= len(cells) or time.time() + slowest[0] > until:
             return
-        start = time.time()
-        row = one_row(cells[number], how, in_time)
-        if row is None:
-            print(f"{cells[number]} would have ended too late", flush=True)
-            return
-        head = {"name": "prescribe", **environment(how.device), "development": how.development}
-        with written.get_lock(), out.open("a") as stream:
-            slowest.value = max(slowest.value, SLOWER * (time.time() - start))
-            lines = [row] if written.value else [head, row]
-            stream.writelines(json.dumps(line) + "\n" for line in lines)
-            written.value += 1
-        shown = ("predicted", "accuracy", "prescribed", "failed", "seconds")
-        print(cells[number], {key: row[key] for key in shown if key in row}, flush=True)
-        if "CUDA error" in row.get("failed", ""):  # this process can use the GPU no more
-            return
+        cell, asked = cells[number]
+        if asked is None:
+            asked = done_in_time(0, partial(ask, cell, how))
+        if asked is not None:
+            done_in_time(1, partial(measure, cell, how, asked))
 
 
-def one_row(cell: Cell, how: Setting, in_time: Callable[[float], bool]) -> dict[str, Any] | None:
-    """The row of a cell; where it fails, why: the others go on."""
+def unless_it_fails(cell: Cell, compute: Callable[[], Row]) -> Row:
+    """A line, or why there is none: others go on, unless this process can use the GPU no more."""
     try:
-        return compute(cell, how, in_time)
+        return compute()
     except Exception as error:  # a row must not end the others
         traceback.print_exc()
+        if "CUDA error" in str(error):
+            raise
         return {**asdict(cell), "failed": f"{type(error).__name__}: {error}"}
 
 

@@ -9,11 +9,13 @@ import torch
 from PIL import Image
 
 import symmetries
+from symmetries.analysis import watching
 from symmetries.analysis.inputs import share_of_copies
 from symmetries.analysis.watching import batches, read_reference
 from symmetries.data import ImageSet
 from symmetries.monitoring import Watcher, naming, readers
 from symmetries.monitoring.moves import WAYS, amount, moves_of
+from symmetries.results import ChangedParameter
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +81,31 @@ def digits(tmp_path_factory):
     return folder, x[900:]
 
 
+def photographed(count, seed, turn=0.0, side=16):
+    """Corners as a camera sees them that was turned itself: areas of pixels, nothing resampled."""
+    rng = np.random.default_rng(seed)
+    angle = np.deg2rad(rng.normal(turn, 8, (count, 1, 1)))
+    length, arm = rng.uniform(0.35, 0.6, (count, 1, 1)), rng.uniform(0.2, 0.6, (count, 1, 1))
+    thick = rng.uniform(0.08, 0.14, (count, 1, 1))
+    axis = (np.arange(4 * side) * 2 + 1 - 4 * side) / (4 * side)
+    x, y = axis[None, None], -axis[None, :, None]
+    u, v = np.cos(angle) * x + np.sin(angle) * y, np.cos(angle) * y - np.sin(angle) * x
+    stem = np.hypot(u, np.clip(np.abs(v) - length, 0, None))
+    other = np.hypot(v - length, np.clip(np.abs(u - arm / 2) - arm / 2, 0, None))
+    fine = np.clip(0.5 + (thick - np.minimum(stem, other)) * 2 * side, 0, 1)
+    pictures = fine.reshape(count, side, 4, side, 4).mean((2, 4))
+    return torch.from_numpy(pictures).float()[:, None]
+
+
+def test_a_camera_that_turned_resampled_nothing():
+    """Software makes pictures less sharp as it turns them: such a turn was none of these."""
+    watcher = Watcher.fit(photographed(800, 1), seed=3)
+    found = watcher.update(photographed(500, 2, turn=-12))
+    assert found.change.name == "rotation"
+    _, low, high, _ = found.change.parameters["rotation"]
+    assert low <= -12 <= high
+
+
 DECOYS = {
     "mirrored": lambda x: x.flip(-1),
     "upside down": lambda x: x.flip(-2),
@@ -122,20 +149,43 @@ def test_all_pictures_held_out_tell_what_is_usual(corners, monkeypatch):
 def test_a_change_is_measured_by_readings_above_all():
     """Coarse pictures that differ by 8 % of their spread, as other pictures do, moved it by 2.8."""
     moves = moves_of(1)
-    count, others = len(moves), readers.COARSE**2 + 3
+    count, others = len(moves), readers.COARSE**2 + readers.WHOLE
     grid = torch.linspace(-1, 1, naming.GRID)
     curves = torch.zeros(len(WAYS), count, naming.GRID, count + others)
     for k in range(count):
         curves[:, k, :, k] = grid
-    curves[:, 0, :, count:-3] = 0.5 * grid[:, None]
+    curves[:, 0, :, count : -readers.WHOLE] = 0.5 * grid[:, None]
     covariance = torch.tensor([0.04] * count + [1.0] * others).diag()
     centre = torch.zeros(count + others)
     responses = naming.Responses(moves, 28, centre, covariance, curves, 400)
     seen = curves[0, 0, 28].clone()  # 12 degrees
-    seen[count:-3] += 0.08
+    seen[count : -readers.WHOLE] += 0.08
     change = responses.name(seen.expand(500, -1))
     assert change.name == "rotation"
-    assert change.parameters["rotation"][0] == pytest.approx(12.0, abs=1.2)
+    value, low, high, _ = change.parameters["rotation"]
+    assert value == pytest.approx(12.0, abs=0.1)
+    assert low < 12 < high
+    assert high - low < 6  # 0.4 degrees for chance, 0.9 for cameras; all features say 13.9
+
+
+def test_an_amount_that_would_not_explain_the_change_is_in_no_interval():
+    """The reading of one way to move pictures says nothing beyond 3 degrees."""
+    moves = moves_of(1)
+    count, others = len(moves), readers.COARSE**2 + readers.WHOLE
+    grid = torch.linspace(-1, 1, naming.GRID)
+    curves = torch.zeros(len(WAYS), count, naming.GRID, count + others)
+    for k in range(count):
+        curves[:, k, :, k] = grid
+        curves[:, k, :, count + k] = 5 * grid  # what else is seen of each change
+    curves[1, 0, :, 0] = grid.clamp(-0.1, 0.1)
+    covariance = torch.tensor([0.04] * count + [1.0] * others).diag()
+    responses = naming.Responses(moves, 28, torch.zeros(count + others), covariance, curves, 400)
+    seen = curves[0, 0, 23].clone()  # 4.5 degrees
+    value, low, high, _ = responses.name(seen.expand(500, -1)).parameters["rotation"]
+    assert value == pytest.approx(4.5, abs=0.1)
+    assert low is not None
+    assert high is not None
+    assert high < 9
 
 
 @pytest.mark.parametrize("classes", [(0, 6), (1, 7), (4, 9), (3, 5, 8), (0,), (1,)])
@@ -256,6 +306,15 @@ def test_copies_are_counted_without_a_second_copy_of_all_pictures():
 def test_copies_in_the_reference_bring_a_warning(corners):
     with pytest.warns(RuntimeWarning, match="75 % of the reference are copies"):
         read_reference(corners[0][:30].repeat(4, 1, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [(3.3, 10.9, "rotation is known to +-3.9 degrees only"), (6, 8, ""), (6, None, "")],
+)
+def test_what_is_not_known_well_is_said_in_words(low, high, words):
+    part = ChangedParameter(name="rotation", amount=7.0, low=low, high=high, unit="degrees")
+    assert watching._roughly(part).removeprefix("; ") == words
 
 
 def test_amounts_have_the_units_of_the_reports():

@@ -17,6 +17,7 @@ from symmetries.training.step import mix, seeded
 LARGEST = 32  # side to which larger pictures are shrunk
 TOGETHER = 12  # networks that share a GPU
 WARM = 3  # steps before a graph is captured
+AHEAD = 50  # steps whose pictures are moved at once on a GPU, which waits for many small kernels
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class Trial:
 class _Training:
     """A network in training, with all its random numbers drawn beforehand."""
 
-    def __init__(self, trial: Trial) -> None:
+    def __init__(self, trial: Trial, ahead: int | None = None) -> None:
         x, size = trial.images, trial.size
         generator = torch.Generator().manual_seed(mix(trial.seed, 81) % 2**31)
         rows = order(len(x), size, generator) if trial.rows is None else trial.rows
@@ -87,6 +88,8 @@ class _Training:
         self.moves = drawn.unflatten(0, rows.shape).to(x.device)
         self.rates = torch.tensor(one_cycle(size.steps), device=x.device)
         self.at = torch.zeros(1, dtype=torch.int64, device=x.device)
+        self.ahead = ahead or (AHEAD if x.is_cuda else 1)
+        self.next = x.new_zeros(0 if self.still else self.ahead, size.batch, *x.shape[1:])
         with seeded(mix(trial.seed, 82) % 2**31):
             shape = (x.shape[1], x.shape[2], x.shape[3])
             self.net = named_network(size.network, shape, len(trial.laws))
@@ -98,12 +101,19 @@ class _Training:
             self.net.parameters(), self.rate, weight_decay=0.05, fused=True, capturable=x.is_cuda
         )
 
+    def prepare(self, done: int) -> None:
+        """Move the pictures of the next steps, if those of the steps before are used up."""
+        if self.still or done % self.ahead:
+            return
+        rows, moves = (part[done : done + self.ahead] for part in (self.rows, self.moves))
+        made = moved(self.images[rows.flatten()], moves.flatten(0, 1), self.fill)
+        self.next[: len(rows)] = made.unflatten(0, rows.shape)
+
     def step(self) -> None:
         """Perform one step; nothing in it waits for a GPU."""
         rows = self.rows.index_select(0, self.at)[0]
-        x, y = self.images[rows], self.labels[rows]
-        if not self.still:
-            x = moved(x, self.moves.index_select(0, self.at)[0], self.fill)
+        y = self.labels[rows]
+        x = self.images[rows] if self.still else self.next.index_select(0, self.at % self.ahead)[0]
         with torch.autocast(x.device.type, torch.bfloat16, enabled=x.is_cuda):
             loss = F.cross_entropy(self.net(x), y)
         loss.backward()
@@ -138,7 +148,8 @@ def train(trials: list[Trial]) -> list[torch.nn.Module]:
 
 def _alone(trial: Trial) -> torch.nn.Module:
     training = _Training(trial)
-    for _ in range(trial.size.steps):
+    for done in range(trial.size.steps):
+        training.prepare(done)
         training.step()
     return training.net.eval()
 
@@ -151,7 +162,8 @@ def _side_by_side(trials: list[Trial]) -> list[torch.nn.Module]:
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             training = _Training(trial)
-            for _ in range(min(WARM, trial.size.steps)):
+            for done in range(min(WARM, trial.size.steps)):
+                training.prepare(done)
                 training.step()
         try:
             step = _captured(training, stream)
@@ -165,6 +177,7 @@ def _side_by_side(trials: list[Trial]) -> list[torch.nn.Module]:
         for training, stream, step in running:
             if done < len(training.rows):
                 with torch.cuda.stream(stream):
+                    training.prepare(done)
                     step()
     torch.cuda.synchronize()
     return [training.net.eval() for training, _, _ in running]

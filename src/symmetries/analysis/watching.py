@@ -32,6 +32,8 @@ from symmetries.monitoring import Watcher
 from symmetries.results import ChangedParameter, DataSummary, ExpectedLoss, WatchResult
 from symmetries.results.pictures import WatchPictures
 
+ROUGH = {"degrees": 2.5, "pixels": 0.5}  # half an interval: a longer one is pointed out
+
 
 def watch(
     reference: Readable,
@@ -186,7 +188,8 @@ def sentence(result: WatchResult) -> str:
         return f"no change in {seen} (evidence 10^{result.evidence:.1f} of 10^{result.limit:.1f})"
     sizes = ", ".join(f"{p.name} {_size(p)} {p.unit}" for p in result.parameters)
     what = f"{result.name}: {sizes}" if sizes else str(result.name)
-    return f"changed after {result.since:,} of {seen}: {what}{_cost(result)}"
+    rough = "".join(_roughly(part) for part in result.parameters)
+    return f"changed after {result.since:,} of {seen}: {what}{rough}{_cost(result)}"
 
 
 def _cost(result: WatchResult) -> str:
@@ -207,6 +210,16 @@ def _size(part: ChangedParameter) -> str:
     if part.low is None and part.high is None:
         return "of unknown size, in"
     return f"at least {part.low:.3g}" if part.high is None else f"at most {part.high:.3g}"
+
+
+def _roughly(part: ChangedParameter) -> str:
+    """How well an amount is known, where that is less than most reports need."""
+    if part.low is None or part.high is None:
+        return ""
+    half = max(part.high - part.amount, part.amount - part.low)
+    if half <= ROUGH.get(part.unit, math.inf):
+        return ""
+    return f"; {part.name} is known to +-{half:.2g} {part.unit} only"
 
 
 def prometheus(result: WatchResult) -> str:

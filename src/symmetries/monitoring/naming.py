@@ -6,15 +6,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from symmetries.monitoring.moves import WAYS, Move, amount, apply, systematic_error
-from symmetries.monitoring.readers import COARSE, ChangeReader
+from symmetries.monitoring.moves import PLANAR, WAYS, Move, amount, apply, systematic_error
+from symmetries.monitoring.readers import COARSE, WHOLE, ChangeReader
 
 LOOKED_AT = 400  # pictures that are changed: responses are differences, which few pictures tell
 GRID = 41  # amounts at which the response to a change is measured
 EXPLAINED = 0.9  # share of the squared deviation that a named change explains, at least
-# Error of the mean of another feature, as a share of its standard deviation: small to name a change
-# and larger to measure it, which readings do best.
-NAMING, MEASURING = 0.05, 0.2
+ODD = 0.05  # error of the mean of a feature that is no reading, as a share of its spread
 FINER = {1: 16, 2: 4}  # times as many amounts are compared, by number of parameters
 QUANTILE = 3.84  # of chi-squared with one degree of freedom, at 95 %
 
@@ -42,6 +40,21 @@ class Change:
 def grid_of(move: Move, size: int) -> Tensor:
     """Grid (G,) of amounts, as shares of the largest, at which responses are measured."""
     return torch.linspace(move.least, 1, size)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How well a kind of change, made in one way, explains the mean of the features.
+
+    Args:
+        distance: the least squared distance.
+        share: of the even part of the response there.
+        by_amount: least squared distances (G,), for each move of the kind.
+    """
+
+    distance: float
+    share: float
+    by_amount: list[Tensor]
 
 
 @dataclass(frozen=True)
@@ -86,7 +99,7 @@ class Responses:
         curves = torch.stack(rows).view(len(WAYS), len(moves), GRID, -1) - own
         return cls(moves, max(x.shape[-2:]), centre, torch.cov(features.T), curves, len(x))
 
-    def whitening(self, count: int, odd: float = NAMING) -> Tensor:
+    def whitening(self, count: int) -> Tensor:
         """The matrix (F, F) that makes the error of a mean of ``count`` pictures' features white.
 
         It is that of a difference of two means, and a systematic one. Parts of pictures that are
@@ -100,7 +113,9 @@ class Responses:
         least[moves : moves + COARSE**2] = coarse.mean() / 16
         more = (least - variance).clamp(min=0)
         error = (self.covariance + more.diag()) * (1 / count + 1 / self.held_out)
-        systematic = odd * (variance + more).sqrt() + 1e-6
+        systematic = ODD * (variance + more).sqrt() + 1e-6
+        sharpness = (len(variance) - moves - COARSE**2) // WHOLE  # a feature for each channel
+        systematic[-sharpness:] = variance[-sharpness:].sqrt() + 1e-6
         systematic[:moves] = torch.tensor([systematic_error(m, self.side) for m in self.moves])
         return torch.linalg.inv(torch.linalg.cholesky(error + systematic.square().diag()))
 
@@ -113,111 +128,134 @@ class Responses:
         response that is the same for a change and its inverse may be there, in part or not at all.
         Shifts along both axes are one change, whose responses add.
         """
-        seen, curves = self._whitened(features, NAMING)
+        white = self.whitening(len(features))
+        seen = (white @ (features.mean(0) - self.centre)).double()
+        curves = (self.curves @ white.T).double()
         nothing = float(seen.square().sum())
-        best: tuple[float, list[int], list[float]] = (math.inf, [], [])
+        best: tuple[float, list[int], list[Fit]] = (math.inf, [], [])
         for kind in dict.fromkeys(move.kind for move in self.moves):
             own = [k for k, move in enumerate(self.moves) if move.kind == kind]
-            every = [float(self._profiles(own, curve, seen)[0].min()) for curve in curves]
-            if min(every) < best[0]:
-                best = (min(every), own, every)
+            every = [_fit([self._parts(curve[k], k, own) for k in own], seen) for curve in curves]
+            nearest = min(fit.distance for fit in every)
+            if nearest < best[0]:
+                best = (nearest, own, every)
         chance = len(seen)  # expected of the distance from the truth
 
-        def explained_by(distance: float) -> float:
-            return 1 - max(0.0, distance - chance) / max(1.0, nothing - chance)
-
-        explained = explained_by(best[0])
-        if explained < EXPLAINED:
+        limit = chance + (1 - EXPLAINED) * max(1.0, nothing - chance)
+        explained = 1 - max(0.0, best[0] - chance) / max(1.0, nothing - chance)
+        if best[0] > limit:
             return Change("none of these", {}, explained)
+        own = best[1]
         # Each way that explains the change may be the right one: an interval holds those of all.
-        order = sorted(range(len(best[2])), key=best[2].__getitem__)
-        likely = [i for i in order if explained_by(best[2][i]) >= EXPLAINED]
-        seen, curves = self._whitened(features, MEASURING)
-        ways = [self._profiles(best[1], curves[i], seen) for i in likely]
-        parts = {}
-        for j, k in enumerate(best[1]):
-            shares = _finer(curves[0, k], self.moves[k], len(best[1]))[1]
-            parts[self.moves[k].name] = self._amounts(
-                self.moves[k], shares, [way[j] for way in ways], chance
-            )
-        return Change(self.moves[best[1][0]].kind, parts, explained)
+        likely = {i: fit for i, fit in enumerate(best[2]) if fit.distance <= limit}
+        likely = dict(sorted(likely.items(), key=lambda pair: pair[1].distance))
+        first = next(iter(likely.values()))
+        errors = self._errors(features, own, likely)
+        parameters = {}
+        for j, k in enumerate(own):
+            profiles = []
+            for fit, error in zip(likely.values(), errors, strict=True):
+                wider = max(1.0, fit.distance / chance)  # errors that nothing explains
+                fits = fit.by_amount[j] <= limit  # other amounts do not explain the change
+                profiles.append(torch.where(fits, error[j] / wider, math.inf))
+            amounts = self._amount(self.moves[k], profiles, int(first.by_amount[j].argmin()))
+            parameters[self.moves[k].name] = amounts
+        return Change(self.moves[own[0]].kind, parameters, explained)
 
-    def _whitened(self, features: Tensor, odd: float) -> tuple[Tensor, Tensor]:
-        """Whitened: deviation (F,) of the mean of features (n, F), and curves (W, K, G, F)."""
-        white = self.whitening(len(features), odd)
-        seen = white @ (features.mean(0) - self.centre)
-        return seen.double(), (self.curves @ white.T).double()
+    def _parts(self, curve: Tensor, k: int, own: list[int]) -> Parts:
+        """The odd and the even part of the curve (G, F) of move k, at many more amounts.
 
-    def _profiles(self, own: list[int], curves: Tensor, seen: Tensor) -> list[Tensor]:
-        """Least distances from the observed mean (F,), by amount of each move of one kind.
+        The even part is the same for a change and its inverse: mostly what resampling does to
+        pictures. There are fewer amounts where each of one axis is combined with each of another.
+        """
+        size = FINER[len(own)] * (len(curve) - 1) + 1
+        even = (curve + curve.flip(0)) / 2 if self.moves[k].least < 0 else torch.zeros_like(curve)
+        odd, even = (_interpolated(part, size) for part in (curve - even, even))
+        return odd, even
+
+    def _errors(self, features: Tensor, own: list[int], ways: dict[int, Fit]) -> list[list[Tensor]]:
+        """Squared errors by amount of each move of one kind, of the means of their readings alone.
+
+        The reader has learned what else may happen to pictures. Other features know less of an
+        amount, and the resampling of small pictures moves them more. The error of a mean is that of
+        the pictures held out and that of the stream, whose readings may be more spread.
 
         Args:
-            own: numbers of its moves, one or two.
-            curves: whitened responses (K, G, F).
-            seen: whitened mean.
+            features: (n, F) of the stream.
+            own: numbers of the moves, one or two.
+            ways: of moving pictures, by number. What they do besides moving counts as it fits.
         """
-        parts = [_finer(curves[k], self.moves[k], len(own))[0] for k in own]
-        if len(own) == 1:
-            return [_distance(*parts[0], seen)]
-        square = _pair_distance(parts[0], parts[1], seen)
-        return [square.amin(1), square.amin(0)]
+        count, known = len(features), self.covariance[own][:, own].double()
+        spread = features[:, own].double().var(0, unbiased=count > 1) / known.diagonal()
+        error = known * (float(spread.max().clamp(min=1)) / count + 1 / self.held_out)
+        white = torch.linalg.inv(torch.linalg.cholesky(error))
+        seen = white @ (features.mean(0) - self.centre)[own].double()
+        resampled = self.moves[own[0]] in PLANAR  # other changes are what they are
+        found = []
+        for i, fit in ways.items():
+            share = fit.share if resampled else 1.0
+            every = [self._parts(self.curves[i, k][:, own].double() @ white.T, k, own) for k in own]
+            responses = [odd + share * even for odd, even in every]
+            if len(own) == 1:
+                found.append([(seen - responses[0]).square().sum(1)])
+            else:
+                rest, other = seen - responses[0], -responses[1]
+                square = _products(rest, other, rest, other)
+                found.append([square.amin(1), square.amin(0)])
+        return found
 
-    def _amounts(self, move: Move, shares: Tensor, profiles: list[Tensor], chance: int) -> Amount:
+    def _amount(self, move: Move, profiles: list[Tensor], nearest: int) -> Amount:
         """The amount by the likeliest way, the first, and an interval, open at the largest amounts.
 
-        The interval is wider by the systematic error on both sides: no number of pictures makes the
-        reader's curves exact for a camera that it has not seen.
+        It holds what all features say, too, and is wider by the systematic error on both sides: no
+        number of pictures makes the reader's curves exact for a camera that it has not seen.
+
+        Args:
+            move: one of the changes.
+            profiles: squared errors (G,) by readings, for each way.
+            nearest: number of the amount that all features say, by the likeliest way.
         """
         lows, highs, error = [], [], systematic_error(move, self.side)
+        shares = grid_of(move, len(profiles[0]))
         for profile in profiles:
-            wider = max(1.0, float(profile.min()) / chance)  # errors that nothing explains
-            inside = shares[profile <= profile.min() + QUANTILE * wider]
+            inside = shares[profile <= profile.min() + QUANTILE]
             lows.append(float(inside.min()) - error)
             highs.append(float(inside.max()) + error)
-        nearest = float(shares[profiles[0].argmin()])
-        ends = (nearest, max(move.least, min(lows)), min(1.0, max(highs)))
+        lows.append(float(shares[nearest]) - error)
+        highs.append(float(shares[nearest]) + error)
+        read = float(shares[profiles[0].argmin()])
+        ends = (read, max(move.least, min(lows)), min(1.0, max(highs)))
         best, low, high = (amount(move, end, self.side) for end in ends)
         opens = (move.least < 0 and ends[1] <= move.least, ends[2] >= 1)
         return best, None if opens[0] else low, None if opens[1] else high, move.unit
 
 
-def _distance(odd: Tensor, even: Tensor, seen: Tensor) -> Tensor:
-    """Squared distances (...) of an observed mean (K,) from odd + c even (..., K), c in [0, 1]."""
-    rest = seen - odd
-    factor = (rest * even).sum(-1) / even.square().sum(-1).clamp(min=1e-12)
-    return (rest - factor.clamp(0, 1)[..., None] * even).square().sum(-1)
+def _fit(parts: list[Parts], seen: Tensor) -> Fit:
+    """Compare an observed mean (F,) with odd + c even, for c in [0, 1] and all amounts.
 
-
-def _pair_distance(a: Parts, b: Parts, seen: Tensor) -> Tensor:
-    """The same (G, G) for the sums of two responses, of which each is given as odd and even (G, F).
-
-    Inner products of the sums are sums of inner products, which saves an axis of F.
+    Args:
+        parts: for each move of a kind, one or two, the odd and the even part (G, F) of responses.
+            Those of two moves are added, (G, G).
+        seen: whitened mean.
     """
-    rest = _products(seen - a[0], -b[0], seen - a[0], -b[0])
-    even = _products(a[1], b[1], a[1], b[1]).clamp(min=1e-12)
-    both = _products(seen - a[0], -b[0], a[1], b[1])
-    factor = (both / even).clamp(0, 1)
-    return (rest - 2 * factor * both + factor.square() * even).clamp(min=0)
+    none = torch.zeros(1, len(seen), dtype=seen.dtype)
+    (odd, even), (odder, evener) = (*parts, (none, none))[:2]
+    square = _products(even, evener, even, evener)
+    both = _products(seen - odd, -odder, even, evener)
+    share = (both / square.clamp(min=1e-12)).clamp(0, 1)
+    rest = _products(seen - odd, -odder, seen - odd, -odder)
+    distance = (rest - 2 * share * both + share.square() * square).clamp(min=0)
+    nearest = int(distance.argmin())
+    axes = [distance.amin(1), distance.amin(0)][: len(parts)]
+    return Fit(float(distance.flatten()[nearest]), float(share.flatten()[nearest]), axes)
 
 
 def _products(a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> Tensor:
-    """Inner products (G, G) of a_i + b_j and c_i + d_j, for rows (G, F)."""
+    """Inner products (G, G) of a_i + b_j and c_i + d_j, for rows (G, F), without an axis of F."""
     return (a * c).sum(1)[:, None] + a @ d.T + (b @ c.T).T + (b * d).sum(1)[None]
 
 
-def _finer(curve: Tensor, move: Move, axes: int) -> tuple[Parts, Tensor]:
-    """The odd and the even part of a curve (G, K), and its shares, at many more amounts.
-
-    The even part is the same for a change and its inverse: mostly what resampling does to pictures.
-    There are fewer amounts where each of one axis is combined with each of another.
-    """
-    factor = FINER[axes]
-    even = (curve + curve.flip(0)) / 2 if move.least < 0 else torch.zeros_like(curve)
-    size = factor * (len(curve) - 1) + 1
-    parts = [_interpolated(part.T[None], size)[0].T for part in (curve - even, even)]
-    return (parts[0], parts[1]), _interpolated(grid_of(move, len(curve))[None, None], size)[0, 0]
-
-
-def _interpolated(values: Tensor, size: int) -> Tensor:
-    """Values (1, C, G) at ``size`` points, on lines between the given ones."""
-    return torch.nn.functional.interpolate(values, size, mode="linear", align_corners=True)
+def _interpolated(curve: Tensor, size: int) -> Tensor:
+    """A curve (G, F) at ``size`` amounts, on lines between those that were measured."""
+    lines = torch.nn.functional.interpolate
+    return lines(curve.T[None], size, mode="linear", align_corners=True)[0].T

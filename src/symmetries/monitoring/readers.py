@@ -9,9 +9,12 @@ from symmetries.monitoring.moves import WAYS, Move, apply
 
 SIDE = 20  # pictures are read at most at this size
 COARSE = 6  # pixels of a side of coarse pictures
+WHOLE = 5  # features of a whole picture, for each channel
 STEPS, BATCH, RATE = 1000, 128, 2e-3
 SMALL = 0.25  # share of the largest amount: of the changes that scores tell from none
 LOOKED_AT = 500  # pictures
+TINY = 12  # pixels of a side: smoothing would take too much of what smaller pictures show
+FLAT = 1e-2  # squared difference of neighbours that look alike
 RIDGE = 0.05  # of the variance of each feature, and more where pictures are few
 
 
@@ -19,7 +22,8 @@ class ChangeReader(nn.Module):
     """Reads shares (N, K) of the largest amounts of changes off pictures (N, C, H, W).
 
     What it reads of a picture is not what was done to it: a digit may lean by itself. Its mean over
-    many pictures moves with the amount of a change.
+    many pictures moves with the amount of a change. It sees pictures slightly smoothed: pictures
+    that were moved by software are less sharp, and those of a camera that moved are not.
 
     Args:
         shape: (C, H, W) of the pictures.
@@ -45,12 +49,15 @@ class ChangeReader(nn.Module):
         )
         signs = [(k, sign) for k, move in enumerate(moves) for sign in _signs(move)]
         self.changes: tuple[tuple[int, float], ...] = tuple(signs)
-        seen = len(moves) + COARSE**2 + 3 * shape[0]
+        seen = len(moves) + COARSE**2 + WHOLE * shape[0]
         self.register_buffer("directions", torch.zeros(seen, len(signs)))
         self.directions: Tensor
 
     def forward(self, x: Tensor) -> Tensor:
         """Shares (N, K)."""
+        return self._read(_smoothed(x))
+
+    def _read(self, x: Tensor) -> Tensor:
         small = nn.functional.interpolate(x, self.size, mode="area")
         return self.layers(torch.cat([small.flatten(1), _whole(x)], 1))
 
@@ -58,10 +65,13 @@ class ChangeReader(nn.Module):
         """Shares and what a change must explain besides them: (N, K + F).
 
         A mirrored or a noisy picture may have the shares of a moved one. Its coarse picture,
-        brightness, contrast and sharpness tell them apart.
+        brightness, contrast, sharpness and roughness tell them apart. The last are those of the
+        sharpness of pictures as they are, which changes soon and for many reasons.
         """
+        own = [_roughness(x), _sharpness(x)]
+        x = _smoothed(x)
         coarse = nn.functional.adaptive_avg_pool2d(x.mean(1, keepdim=True), COARSE)
-        return torch.cat([self(x), coarse.flatten(1), _whole(x)], 1)
+        return torch.cat([self._read(x), coarse.flatten(1), _whole(x), *own], 1)
 
     def scores(self, features: Tensor) -> Tensor:
         """Scores (N, S) of features (N, K + F): one for each change and each of its directions."""
@@ -110,10 +120,32 @@ def _signs(move: Move) -> tuple[float, ...]:
     return (1.0, -1.0) if move.least < 0 else (1.0,)
 
 
+def _smoothed(x: Tensor) -> Tensor:
+    """Pictures (N, C, H, W) with weights 1, 2, 1 along both axes; tiny ones as they are."""
+    if min(x.shape[-2:]) < TINY:
+        return x
+    around = nn.functional.pad(x, (1, 1, 1, 1), mode="replicate")
+    return nn.functional.avg_pool2d(nn.functional.avg_pool2d(around, 2, 1), 2, 1)
+
+
+def _roughness(x: Tensor) -> Tensor:
+    """Mean logarithm (N, C) of squared differences of neighbours, in pictures as they are.
+
+    Noise is where nothing else is; what moves edges or makes them less sharp changes it little.
+    """
+    down, right = ((x.diff(dim=d).square() + FLAT).log().mean((-2, -1)) for d in (-2, -1))
+    return down + right
+
+
 def _whole(x: Tensor) -> Tensor:
     """Brightness, contrast and sharpness (N, 3 C), which small pictures lose."""
+    return torch.cat([x.mean((-2, -1)), x.var((-2, -1)), _sharpness(x)], 1)
+
+
+def _sharpness(x: Tensor) -> Tensor:
+    """Logarithm (N, C) of the mean of squared differences of neighbours."""
     down, right = (x.diff(dim=d).square().mean((-2, -1)) for d in (-2, -1))
-    return torch.cat([x.mean((-2, -1)), x.var((-2, -1)), (down + right + 1e-8).log()], 1)
+    return (down + right + 1e-8).log()
 
 
 def draw_shares(count: int, moves: tuple[Move, ...], generator: torch.Generator) -> Tensor:
