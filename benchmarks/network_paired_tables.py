@@ -31,7 +31,10 @@ Cell = tuple[str, str, int]  # data, law and number of labels
 
 
 def joined(contents: Sequence[Row]) -> Row:
-    """One content of several files; a later row replaces an earlier one of the same measurement."""
+    """One content of several files; a later row replaces an earlier one of the same measurement.
+
+    What the rows depend on is that of the last run; each row has the number of its own.
+    """
     runs: list[Row] = []
     rows: dict[str, Row] = {}
     for content in contents:
@@ -40,7 +43,7 @@ def joined(contents: Sequence[Row]) -> Row:
             key = json.dumps([row[name] for name in names])
             rows[key] = {**row, "run": row["run"] + len(runs)}
         runs += content["runs"]
-    return {"name": "network_paired", "runs": runs, "rows": list(rows.values())}
+    return {**runs[-1], "name": "network_paired", "runs": runs, "rows": list(rows.values())}
 
 
 def cells(rows: Sequence[Row]) -> dict[Cell, dict[str, dict[int, float]]]:
@@ -98,7 +101,7 @@ def accuracy_table(rows: Sequence[Row]) -> str:
         said = verdict(cell)
         for name in PAIRS:
             mean, error, count = said[name]
-            parts.append(f"{mean:+.1f} ± {error:.1f} ({count})" if count else "not run")
+            parts.append(f"{mean:+.2f} ± {error:.2f} ({count})" if count else "not run")
         lines.append("| " + " | ".join(parts) + " |")
     return "\n".join(lines)
 

@@ -122,8 +122,8 @@ def test_other_groups_have_widths_and_intervals_in_their_own_units(group):
     model = InvariantClassifier(group, network="cnn", network_config=short).fit(images, labels)
     assert model.predict(images[:3]).shape == (3,)
     assert len(model.invariance_) == len(model.model_.profiles) == model.model_.group.dim
-    for part in model.invariance_:
-        used = part.told or (part.gain[0] > part.gain[1] and part.gain_right >= 0)
+    for part, profile in zip(model.invariance_, model.model_.profiles, strict=True):
+        used = profile.used > 0
         low, high = part.interval if used else [1.0 if part.unit == "factor" else 0.0] * 2
         assert low - 1e-6 <= part.half_width <= high + 1e-6
     module = model.module()

@@ -139,6 +139,7 @@ def test_later_files_replace_rows_and_searches_are_added_once(tables):
     where = {"commit": "b", "command": "c", "device": "d", "date": "e"}
     second = {"runs": [where], "rows": [row("none", 1, 0.6), search]}
     both = tables.joined([first, second])
+    assert {**both, **where} == both, "what the last run depends on"
     assert [(one["accuracy"], one["run"]) for one in both["rows"]] == [(0.5, 0), (0.6, 1), (0.9, 1)]
     task = {"task": "2 sectors", "steps": 400, "best": 87.0, "log evidence": [[0.0]]}
     empty = ("learned", "intervals", "told", "profiles", "accuracy, learned", "measured")
@@ -149,3 +150,18 @@ def test_later_files_replace_rows_and_searches_are_added_once(tables):
     assert tables.with_searches(once, both) == once
     other = {**stored, "rows": [{**stored["rows"][0], "steps": 800}]}
     assert tables.with_searches(other, both)["rows"][0]["learned"] == []
+
+
+def test_the_page_has_the_table_of_the_stored_rows(tables):
+    stored = json.loads((BENCHMARKS / "results" / "network_paired-cuda.json").read_text())
+    page = (BENCHMARKS.parent / "docs" / "benchmarks.md").read_text()
+    assert tables.accuracy_table(stored["rows"]) in page
+    cells = tables.cells(stored["rows"])
+    met = {cell: tables.verdict(found)["as the grid"] for cell, found in cells.items()}
+    assert not any(met.values())  # as the page says
+    whole = sorted(cell for cell, found in cells.items() if len(found.get("learned", ())) == 10)
+    assert whole == [("mnist", "turned", 300), ("mnist", "upright", 300)]
+    both = [(cells[cell]["learned"], cells[cell]["grid by validation"]) for cell in whole]
+    lost = [learned[seed] - grid[seed] for learned, grid in both for seed in range(10)]
+    assert sorted(round(-each, 1) for each in lost)[-4:] == [0.8, 1.8, 1.9, 4.4]
+    assert max(lost) < 0.8

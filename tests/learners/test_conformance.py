@@ -27,8 +27,9 @@ from symmetries.learners.orbit_posterior import (
     Views,
 )
 from symmetries.learners.relaxed import RelaxedConfig, RelaxedEquivariance
-from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel
-from symmetries.learners.vae import VAE, InvVAE, VAEConfig
+from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel, summary
+from symmetries.learners.vae import VAE, InvVAE, VAEConfig, inv_vae
+from symmetries.learners.vae import model as vae_model
 from symmetries.training import History, TrainConfig, load_state
 from symmetries.training.step import seeded
 
@@ -338,6 +339,58 @@ def test_a_summary_of_some_images_is_not_of_the_first_class_alone(name):
     numbers = found.to_dict() if hasattr(found, "to_dict") else found.model_dump()
     share = numbers["score"] if "score" in numbers else numbers["accuracy"]
     assert 0.3 < share < 0.7
+
+
+@pytest.mark.parametrize("name", ["VAE", "InvVAE", "invariant VAE", "invariant VAE, finite"])
+def test_the_error_of_some_images_is_not_that_of_the_first_ones(name):
+    model = CASES[name].make()
+    x = torch.zeros(600, *SHAPE)
+    x[300:] = 10.0
+    first, every, some = (
+        model.summary(part, most=most, samples=2).reconstruction_error
+        for part, most in ((x[:300], 100), (x, 600), (x, 100))
+    )
+    assert first < 0.1 * every
+    assert some == pytest.approx(every, rel=0.3)
+
+
+@pytest.mark.parametrize("name", ["symmetry model", "symmetry model, finite"])
+def test_classes_of_some_images_are_not_those_of_the_first_ones(name):
+    x, labels = torch.rand(600, *SHAPE), torch.arange(600) // 300
+    found = CASES[name].make().summary(x, labels, most=100, n=8)
+    assert found.images == 100
+    assert {row.images > 30 for row in found.classes.values()} == {True}
+    assert len(found.classes) == 2
+
+
+def test_the_noise_floor_is_that_of_images_of_all_classes(monkeypatch):
+    repeated = []
+
+    def misses(model, x, generator):
+        repeated.append(x)
+        return torch.zeros(len(x), 2, len(model.bounds))
+
+    monkeypatch.setattr(summary, "_misses", misses)
+    x = torch.cat([torch.rand(300, *SHAPE), 5 + torch.rand(300, *SHAPE)])
+    CASES["symmetry model"].make().summary(x, n=8)
+    assert 0.3 < float((repeated[0] > 4).float().mean()) < 0.7
+
+
+def test_noise_and_spread_are_found_on_images_of_all_classes(monkeypatch):
+    for module in (vae_model, inv_vae):
+        monkeypatch.setattr(module, "NOISE_IMAGES", 40)
+    seen = []
+
+    def noted(model, images, *more):
+        seen.append(float((images > 4).float().mean()))
+
+    monkeypatch.setattr(VAE, "fit_noise", noted)
+    monkeypatch.setattr(InvVAE, "_fit_moved_noise", noted)
+    monkeypatch.setattr(InvVAE, "fit_spread", noted)
+    x = torch.cat([torch.rand(60, *SHAPE), 5 + torch.rand(60, *SHAPE)])
+    CASES["InvVAE"].make().fit(x, **RUN)
+    assert len(seen) == 3
+    assert all(0.1 < share < 0.9 for share in seen)
 
 
 @every_learner

@@ -152,3 +152,29 @@ def test_a_width_that_cannot_be_told_is_used_only_if_left_out_images_prefer_it()
     assert replace(flat, gain=0.1, gain_error=0.02).used == flat.best
     assert replace(flat, gain=0.01, gain_error=0.02).used == 0.0
     assert replace(flat, gain=0.1, gain_error=0.02, gain_right=-0.01).used == 0.0
+
+
+def test_a_width_is_used_if_the_evidence_excludes_none_and_left_out_images_agree():
+    wide = WidthProfile("x", 3.0, [0.0, 1.0, 2.0, 3.0], [-9.0, 0.0, -1.0, -9.0])
+    assert not wide.told
+    assert wide.interval[0] > 0
+    assert replace(wide, gain=0.01, gain_error=0.02).used == wide.best
+    assert replace(wide, gain=0.01, gain_error=0.02, gain_right=-0.01).used == 0.0
+    assert replace(wide, gain=-0.01, gain_error=0.02).used == 0.0
+    assert replace(wide, gain=0.01, gain_error=0.02, settled=False).used == 0.0
+    assert replace(wide, gain=0.01, gain_error=0.02, constant=1.0).used == 0.0
+
+
+def test_the_whole_circle_is_used_where_it_cannot_be_told_from_a_bit_less():
+    at = [0.0, 1.0, 2.0, 2.8, 2.9, 3.0]
+    shift = WidthProfile("x", 3.0, at, [-90.0, -60.0, -30.0, -1.0, 0.0, -1.0])
+    assert shift.told
+    assert 2.8 < shift.best < 3.0
+    assert shift.used == shift.best
+    assert replace(shift, angle=True).used == 3.0
+    less = replace(shift, angle=True, values=[-90.0, -60.0, -30.0, 0.0, -1.0, -9.0])
+    assert less.told
+    assert less.used == less.best < 2.9
+    flat = replace(shift, angle=True, values=[-9.0, -1.0, -0.5, -0.1, 0.0, -1.0])
+    assert not flat.told
+    assert replace(flat, gain=1.0).used == flat.best

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from symmetries._utils.config import Config
+from symmetries._utils.sampling import some_of
 from symmetries._validation.checks import as_path, check_chw, check_classes, check_whole, invalid
 from symmetries.actions.base import Action
 from symmetries.actions.images import ImageAction
@@ -238,7 +239,7 @@ def generative_numbers(
 ) -> tuple[dict[str, Any], Tensor]:
     """Return the fields of a :class:`GenerativeSummary`, and the images that they describe."""
     check_whole(most, "most")
-    x = images_to_learn(images, shape)[:most].to(device)
+    x = some_of(images_to_learn(images, shape), most).to(device)
     generator = torch.Generator(device).manual_seed(seed)
     found = {
         "images": len(x),

@@ -80,7 +80,8 @@ def fit_page(result: FitResult) -> Page:
                     "The log evidence of networks trained at held half-widths, in nats below the "
                     f"best, {SHOWN:.0f} at most. Where it is flat a half-width cannot be told, and "
                     "is used only if it explains training images that were left out better than "
-                    "no transformation does, with no fewer of them right.",
+                    "no transformation does, with no fewer of them right. Where the short interval "
+                    "of an angle reaches the whole circle, that is used.",
                     blocks=[_evidence(curve) for curve in result.evidence],
                     columns=True,
                 )

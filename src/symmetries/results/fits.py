@@ -22,7 +22,8 @@ class Invariance(Record):
         told: whether the interval is short enough to name a half-width.
         gain: where it cannot be told, how much better the best half-width explains training images
             that were left out than none does, in nats for each image, and its standard error. The
-            half-width is 0 unless the gain is above the error, and ``gain_right`` not below 0.
+            half-width is 0 unless the gain is above the error, or above 0 where the evidence has
+            settled and excludes 0, and ``gain_right`` not below 0.
         gain_right: the gain in the share of these images that are classified correctly.
     """
 

@@ -32,10 +32,11 @@ class WidthProfile(Summary):
         constant: log-likelihood of one answer for all images. Networks with less evidence have
             learned nothing that could tell a width.
         settled: whether longer trainings have about the same differences.
-        gain: log-likelihood of a left out image with the best half-width, above that without
+        gain: log-likelihood of a left out image with the chosen half-width, above that without
             transformations; 0 if it was not computed, because the width is told.
         gain_error: its standard error.
         gain_right: the same for the share of left out images that are classified correctly.
+        angle: whether -bound and bound are the same transformation.
 
     Example:
         >>> at = [0.0, 1.0, 2.0, 3.0, 4.0]
@@ -55,6 +56,7 @@ class WidthProfile(Summary):
     gain: float = 0.0
     gain_error: float = 0.0
     gain_right: float = 0.0
+    angle: bool = False
 
     @property
     def best(self) -> float:
@@ -107,13 +109,25 @@ class WidthProfile(Summary):
         return learned and high - low <= TOLD * self.bound
 
     @property
-    def used(self) -> float:
-        """The best half-width if it is told or better than 0 on images that were left out; else 0.
+    def chosen(self) -> float:
+        """The best half-width; the whole circle where the evidence cannot tell it from a bit less.
 
-        Better is a log-likelihood that is higher by more than its error, with no fewer right.
+        Almost a whole circle averages over its ends twice or not at all.
         """
-        better = self.gain > self.gain_error and self.gain_right >= 0
-        return self.best if self.told or better else 0.0
+        low, high = self.interval
+        whole = self.angle and high >= self.widths[-1] and high - low <= TOLD * self.bound
+        return self.widths[-1] if whole else self.best
+
+    @property
+    def used(self) -> float:
+        """The chosen half-width if it is told or better than 0 on left out images; else 0.
+
+        Better is a log-likelihood that is higher, with no fewer right: by more than its error, or
+        by anything if the evidence has settled and its interval is above 0.
+        """
+        excluded = self.settled and max(self.values) > self.constant and self.interval[0] > 0
+        better = self.gain > (0.0 if excluded else self.gain_error) and self.gain_right >= 0
+        return self.chosen if self.told or better else 0.0
 
 
 def difference_noise(first: list[float], second: list[float]) -> float:

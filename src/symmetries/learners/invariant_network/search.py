@@ -83,7 +83,8 @@ def search_widths(
 
         points = learner.config.evidence.search
         profile = line_search(values, parameter.name, parameter.bound, points)
-        profile = replace(profile, constant=constant_evidence(learner.config.likelihood, targets))
+        constant = constant_evidence(learner.config.likelihood, targets)
+        profile = replace(profile, constant=constant, angle=parameter.angle)
         text = ""
         if max(profile.values) <= profile.constant:
             text = "the best network explains the labels worse than one answer for all images, so "
@@ -94,7 +95,7 @@ def search_widths(
         if text:
             warnings.warn(f"{parameter.name}: {text}", RuntimeWarning, stacklevel=3)
         if not profile.told:
-            gain, error, right = known.held_out(widths, axis, profile.best, run)
+            gain, error, right = known.held_out(widths, axis, profile.chosen, run)
             profile = replace(profile, gain=gain, gain_error=error, gain_right=right)
         widths[axis] = profile.used
         found.append(profile)
@@ -148,10 +149,11 @@ def search_classes(
 
             points = learner.config.evidence.search
             profile = line_search(values, parameter.name, parameter.bound, points)
-            found[-1].append(profile := replace(profile, constant=constant))
+            profile = replace(profile, constant=constant, angle=parameter.angle)
+            found[-1].append(profile)
             low, high = profile.interval
             if profile.told and not low <= float(shared[axis]) <= high:
-                widths[-1, axis] = profile.best
+                widths[-1, axis] = profile.chosen
                 own[number] = widths[-1]
     return found, own
 
@@ -229,14 +231,14 @@ class Candidates:
         return [(evidence, further) for evidence, further in map(self.known.__getitem__, keys)]
 
     def held_out(
-        self, widths: Tensor, axis: int, best: float, run: dict[str, Any]
+        self, widths: Tensor, axis: int, chosen: float, run: dict[str, Any]
     ) -> tuple[float, float, float]:
         """Return by how much a half-width is better than 0 on training images that were left out.
 
         Args:
             widths: of the other parameters (dim,).
             axis: of the half-width.
-            best: the half-width.
+            chosen: the half-width.
             run: fields of :class:`symmetries.training.TrainConfig`.
 
         Returns:
@@ -244,7 +246,7 @@ class Candidates:
             images that are classified correctly (0 for values).
         """
         both = widths.repeat(2, 1)
-        both[:, axis] = widths.new_tensor([0.0, best])
+        both[:, axis] = widths.new_tensor([0.0, chosen])
 
         def gains() -> Tensor:
             plain, averaged = (self._left_out(width, run) for width in both)

@@ -315,7 +315,7 @@ class InvariantVAE(LearnerModule):
     ) -> InvariantVAESummary:
         """Return how well the model describes images (N, C, H, W), and how far p(eta | z) spreads.
 
-        The first ``most`` images, with ``samples`` of the bound and of p(eta | z) for each.
+        Of a random choice of ``most`` images; ``samples`` are those of the bound and of p(eta | z).
         """
         options = {"most": most, "samples": samples, "seed": seed}
         found, x = generative_numbers(self, images, self.shape, self.device, **options)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from symmetries._utils.sampling import some_of
 from symmetries.learners.base import GenerativeSummary
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def explained(model: "InvariantVAE", x: Tensor) -> float:
 
 def warn_if_collapsed(model: "InvariantVAE", images: Tensor) -> None:
     """Warn if reconstructions are hardly better than the mean image."""
-    share = explained(model, images[:LOOKED_AT].to(model.device))
+    share = explained(model, some_of(images, LOOKED_AT).to(model.device))
     if share < LEAST_EXPLAINED:
         warnings.warn(
             f"reconstructions explain only {100 * max(share, 0.0):.0f} % of the images' variance: "

@@ -128,5 +128,5 @@ class RelaxedEquivariance(LabelledLearner):
         """
         check_whole(most, "most")
         images, labels = (some_of(part, most) for part in labelled_images(data, self.shape))
-        rows = relaxation(self.network, images[:LOOKED_AT].to(self.device))
+        rows = relaxation(self.network, some_of(images, LOOKED_AT).to(self.device))
         return RelaxedSummary(len(images), accuracy(self.network, images, labels), rows)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from symmetries._utils.sampling import some_of
 from symmetries.actions.images import ImageAction
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def check_frame(act: ImageAction, images: Tensor, bounds: Sequence[float], seed:
     """
     if not _moves_pixels(act):
         return
-    x = images[:LOOKED_AT]
+    x = some_of(images, LOOKED_AT)
     generator = torch.Generator().manual_seed(seed)
     unit = 2 * torch.rand(len(x), len(bounds), generator=generator) - 1
     eta = (unit * torch.tensor(bounds)).to(x.device)
@@ -51,7 +52,7 @@ def _moves_pixels(act: ImageAction) -> bool:
 
 def warn_if_jagged(act: ImageAction, images: Tensor) -> None:
     """Warn if edges are steps between pixels and the transformations resample images."""
-    if _moves_pixels(act) and softness(images[:LOOKED_AT]) < LEAST_SOFT:
+    if _moves_pixels(act) and softness(some_of(images, LOOKED_AT)) < LEAST_SOFT:
         warnings.warn(
             "images: edges are steps from one pixel to the next, and steps tell how far a shape "
             "was turned, so that widths may be much too small; draw the images larger and shrink "
@@ -95,7 +96,7 @@ def content_kept(model: "SymmetryModel", x: Tensor) -> float:
 
 def warn_if_collapsed(model: "SymmetryModel", images: Tensor) -> None:
     """Warn if prototypes have lost the picture, the degenerate optimum of the first stage."""
-    kept = content_kept(model, images[:LOOKED_AT].to(model.device))
+    kept = content_kept(model, some_of(images, LOOKED_AT).to(model.device))
     if kept < LEAST_KEPT:
         warnings.warn(
             f"the prototypes keep only {100 * max(kept, 0.0):.0f} % of the images' contents: the "

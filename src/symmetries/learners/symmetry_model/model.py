@@ -7,6 +7,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from symmetries._utils.sampling import some_of
 from symmetries._validation.checks import (
     check_chw,
     check_classes,
@@ -239,7 +240,7 @@ class SymmetryModel(LearnerModule):
         Args:
             x: (N, C, H, W), or a set of images.
             labels: (N,) for widths per class; those of the set by default.
-            most: images to look at, the first ones.
+            most: images to look at, a random choice.
             n: samples of eta for each.
             seed: of the samples.
         """
@@ -252,8 +253,8 @@ class SymmetryModel(LearnerModule):
         images = images_to_learn(x, self.shape, "x")
         if labels is not None:
             check_classes(labels, len(images))
-        part = images[:most].to(self.device)
-        classes = None if labels is None else labels[:most].cpu()
+        part = some_of(images, most).to(self.device)
+        classes = None if labels is None else some_of(labels, most).cpu()
         return summarise(self, part, classes, names, n=n, seed=seed)
 
     def content_kept(self, x: Tensor) -> float:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from symmetries._utils.sampling import some_of
 from symmetries.groups.base import Parameter
 from symmetries.learners.symmetry_model.coordinates import (
     content_centre,
@@ -72,7 +73,7 @@ def _lie_parts(
     side = max(model.shape[1:])
     eta = model.sample_eta(x, n, generator)  # (N, n, dim)
     counted = counted_from_images(model, x, eta)
-    misses = _misses(model, x[:MOST_REPEATED], generator)  # (M, versions, dim)
+    misses = _misses(model, some_of(x, MOST_REPEATED), generator)  # (M, versions, dim)
     small_sample = small_sample_factor(VERSIONS)
     parts = []
     shown_widths: Widths = {}

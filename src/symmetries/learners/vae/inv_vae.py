@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from symmetries._utils.eval_mode import eval_mode
+from symmetries._utils.sampling import some_of
 from symmetries._validation.checks import (
     as_folder,
     check_choice,
@@ -112,9 +113,9 @@ class InvVAE(LearnerModule):
         self.history = history = self.vae.fit(torch.cat(prototypes), **run)
         as_module(self.symmetry).to(self.vae.device)
         self.to(self.vae.device).eval()
-        self._fit_moved_noise(data[:NOISE_IMAGES])  # the VAE has found its own
+        self._fit_moved_noise(some_of(data, NOISE_IMAGES))  # the VAE has found its own
         if not self.finite:
-            self.fit_spread(data[:PROPOSAL_IMAGES])
+            self.fit_spread(some_of(data, PROPOSAL_IMAGES))
         return history
 
     @torch.no_grad()

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from symmetries._utils.sampling import some_of
 from symmetries._validation.checks import check_generator, check_image_shape, check_whole
 from symmetries._validation.placement import check_like
 from symmetries.data.base import ImageSet, images_to_learn, warn_if_large
@@ -139,7 +140,7 @@ class VAE(LearnerModule):
         config = self.config.training.train_config(seed=mix(self.seed, 0), **run)
         history = yield TrainJob(self, loss, (data,), config, products="tf32")
         self.eval()
-        self.fit_noise(data[:NOISE_IMAGES])
+        self.fit_noise(some_of(data, NOISE_IMAGES))
         warn_if_collapsed(self, data)
         self.history = history
         return history
@@ -243,7 +244,7 @@ class VAE(LearnerModule):
 
         Args:
             images: (N, C, H, W), or a set of images.
-            most: number of images to look at, the first ones.
+            most: number of images to look at, a random choice.
             samples: of the bound.
             seed: random seed of the samples.
         """
@@ -303,7 +304,7 @@ def code_kl(model: VAE, x: Tensor) -> Tensor:
 
 def warn_if_collapsed(model: VAE, images: Tensor) -> None:
     """Warn if codes say nothing about images: then every reconstruction is the mean image."""
-    kl = float(code_kl(model, images[:LOOKED_AT].to(model.device)))
+    kl = float(code_kl(model, some_of(images, LOOKED_AT).to(model.device)))
     if kl < LEAST_KL:
         warnings.warn(
             f"the codes say nothing about the images (KL {kl:.2g} nats): the posterior has "
