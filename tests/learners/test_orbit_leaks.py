@@ -12,12 +12,15 @@ from symmetries.groups import parse_group
 from symmetries.learners.orbit_posterior import OrbitConfig, OrbitPosterior
 from symmetries.learners.orbit_posterior.canonical import eigen, matrix_of, moments, singular
 from symmetries.learners.orbit_posterior.chart import Chart
+from symmetries.learners.orbit_posterior.crossing import with_disagreement
 from symmetries.learners.orbit_posterior.expected_widths import expected_widths, smallest_intervals
 from symmetries.learners.orbit_posterior.heads import Histograms
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
 from symmetries.learners.orbit_posterior.numbers import place_numbers
-from symmetries.learners.orbit_posterior.reading import smallest_set
+from symmetries.learners.orbit_posterior.reading import Densities, smallest_set
+from symmetries.learners.orbit_posterior.summary import _sheared
 from symmetries.learners.orbit_posterior.symmetric import contents_alike, contents_repeat
+from symmetries.learners.orbit_posterior.verdicts import Headline
 
 
 def prepared(content, size, count, planted, group, **views):
@@ -145,6 +148,43 @@ def test_one_content_in_other_poses_is_told_from_several(content, alike):
     _, model, small = prepared(content, 24, 300, planted, "affine")
     assert contents_alike(small, model.chart, model.frame) == alike
     assert contents_repeat(small, model.chart, model.frame)
+
+
+def test_an_interval_reaches_down_as_far_as_two_fits_disagree():
+    chart = Chart(parse_group("affine"), 72)
+    scale = chart.coordinates[chart.names.index("scale_x")]
+    places = torch.arange(60)
+
+    def densities(centres):
+        mass = torch.exp(-0.5 * ((places - centres[:, None]) / 4).square())
+        return Densities(scale, mass / mass.sum(1, keepdim=True))
+
+    generator = torch.Generator().manual_seed(0)
+    middle = torch.full((400,), 30.0)
+    errors = 2 * torch.randn(2, 400, generator=generator)
+    every = torch.ones(400, dtype=torch.bool)
+    cell = scale.span / 60
+    line = Headline(12 * cell, 11.5 * cell, 12.5 * cell, every, 1.0)
+    agreed = with_disagreement(line, densities(middle), densities(middle), every)
+    assert agreed == line
+    apart = with_disagreement(line, *(densities(middle + error) for error in errors), every)
+    assert apart.low == pytest.approx(cell * (12**2 - (3.29 * 2) ** 2) ** 0.5, rel=0.1)
+    assert (apart.width, apart.high) == (line.width, line.high)
+
+
+@pytest.mark.parametrize(
+    ("group", "width", "found"),
+    [("affine", 0.02, False), ("affine", 0.5, True), ("shear", 0.5, False)],
+)
+def test_content_is_sheared_where_a_shear_is_not_absent(group, width, found):
+    chart = Chart(parse_group(group), 72)
+    told = torch.ones(3, dtype=torch.bool)
+    reading, lines = [], []
+    for c in chart.coordinates:
+        own = width if c.name == "shear" else 0.01
+        reading.append(Densities(c, torch.ones(3, 60) / 60))
+        lines.append(Headline(own, 0.95 * own, 1.05 * own, told, 1.0))
+    assert _sheared(reading, lines) == found
 
 
 def law(chart, halves):

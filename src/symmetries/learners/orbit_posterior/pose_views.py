@@ -36,8 +36,8 @@ from symmetries.ops.warp import warp
 OCTAVES, RANGE = 3, 1.5  # of the waves by which a place is shown to a network
 HIDDEN = 0.7  # of the jitter: standard deviation of random stretches
 MARGIN = 1.4  # of the blur: room for those
-# Standard deviation of the noise in pictures from which lines are read. Shapes need contents to be
-# recognised, and are blurred like the thinnest ones.
+# Standard deviation of the noise in pictures from which lines are read. Shapes beside turns need
+# contents to be recognised, and are blurred like the thinnest ones.
 COARSE, COARSE_SHAPES = 0.5, 0.25
 JITTERED = 0.5  # of the jitter: how far a place that is shown is moved at random
 
@@ -73,7 +73,7 @@ class PoseView(nn.Module):
         self.shifts = bool(set(SHIFTS) & set(names))
         self.turns = "rotation" in names or chart.finite is not None
         self.shapes = chart.shapes
-        self.noise = COARSE_SHAPES if self.shapes else COARSE
+        self.noise = COARSE_SHAPES if self.shapes and self.turns else COARSE
         self.turned = self.turns or self.shapes
         # Turns are read from sharp pictures, places, sizes and shapes from coarse ones.
         self.lines = bool(poses.middle)

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from symmetries._utils.sampling import some_of
 from symmetries.learners.orbit_posterior.calibrating import calibration_error
 from symmetries.learners.orbit_posterior.crossing import Crossed, in_parts, told_pictures
-from symmetries.learners.orbit_posterior.numbers import place_numbers
 from symmetries.learners.orbit_posterior.planting import (
     Planted,
     Unseen,
@@ -18,7 +16,6 @@ from symmetries.learners.orbit_posterior.planting import (
     power_width,
 )
 from symmetries.learners.orbit_posterior.reading import Densities
-from symmetries.learners.orbit_posterior.rounds import LOOKED_AT
 from symmetries.learners.orbit_posterior.separate_poses import pose_order
 from symmetries.learners.orbit_posterior.verdicts import (
     FULL_SHARE,
@@ -26,7 +23,6 @@ from symmetries.learners.orbit_posterior.verdicts import (
     Headline,
     uniform_width,
 )
-from symmetries.training.step import mix
 
 if TYPE_CHECKING:
     from symmetries.learners.orbit_posterior.model import OrbitPosterior
@@ -85,7 +81,7 @@ def check_on_data(
             settings = (model, images, unseen, j, line.width, order, seed)
             if enough and one_pose_is_seen(*settings):
                 separate.add(c.name)
-        elif (wide or full) and _enough(model, images, j, count, repeats, full):
+        elif (wide or full) and _enough(model, count, repeats, full):
             power[c.name] = power_width(model, images, unseen, j, line.width, seed)
     return Checked(planted, power, separate)
 
@@ -104,43 +100,15 @@ def _unseen(
     return Unseen(found.rows[:count], tuple(told))
 
 
-def _enough(
-    model: "OrbitPosterior", images: Tensor, j: int, count: int, repeats: bool, full: bool
-) -> bool:
+def _enough(model: "OrbitPosterior", count: int, repeats: bool, full: bool) -> bool:
     """Whether there are enough pictures that a very wide law could be seen to be none.
 
-    For a uniform law unseen poses must not be told better than by chance, either.
+    For a uniform law of one coordinate unseen poses must not be told better than by chance, either.
     """
-    if full:
-        gain, error = coordinate_gain(model, images, j)
-        if gain - 2 * error > NO_GAIN:
-            return False
+    alone = len(model.chart.coordinates) == 1
+    if full and alone and sum(model.gains) / len(model.gains) > NO_GAIN:
+        return False
     return count >= FEWEST_FOR_WIDE or (repeats and count >= FEWEST_OF_EACH)
-
-
-@torch.no_grad()
-def coordinate_gain(model: "OrbitPosterior", images: Tensor, j: int) -> tuple[float, float]:
-    """Nats by which unseen moves along coordinate j, given those before it, are told.
-
-    The mean over the pictures of all folds, and its standard error.
-
-    Args:
-        model: fitted.
-        images: (N, C, H, W) of its fit, shrunk.
-        j: number of the coordinate.
-    """
-    folds, parts = model.folds(len(images)), []
-    for fold, network in enumerate(model.fits):
-        own = some_of(images[folds == fold], LOOKED_AT).to(model.device)
-        times = -(-LOOKED_AT // len(own))
-        x = own.repeat(times, 1, 1, 1)
-        numbers = place_numbers(mix(model.seed, 15, fold), torch.arange(len(x), device=x.device))
-        u = model.chart.draw(numbers.rand(len(x), len(model.chart.coordinates)))
-        asked, *shown = model.view(x, u, numbers)
-        found = network.log_ratio(asked, shown, wanted=[j])
-        parts.append(found.unflatten(0, (times, len(own))).mean(0))
-    gains = torch.cat(parts)
-    return float(gains.mean()), float(gains.std() / len(gains) ** 0.5)
 
 
 def calibration_gaps(model: "OrbitPosterior", images: Tensor, seed: int) -> dict[str, float]:
