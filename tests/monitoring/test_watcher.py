@@ -168,6 +168,19 @@ def test_a_change_is_measured_by_readings_above_all():
     assert high - low < 6  # 0.4 degrees for chance, 0.9 for cameras; all features say 13.9
 
 
+def test_what_turning_leaves_in_pictures_is_no_turn_without_an_angle():
+    """Pictures in all poses show no turn, but what makes them less sharp was called one."""
+    moves = moves_of(1)
+    count, others = len(moves), readers.COARSE**2 + readers.WHOLE
+    grid = torch.linspace(-1, 1, naming.GRID)
+    curves = torch.zeros(len(WAYS), count, naming.GRID, count + others)
+    curves[:, 0, :, count] = grid.abs()
+    covariance = torch.tensor([0.04] * count + [1.0] * others).diag()
+    responses = naming.Responses(moves, 28, torch.zeros(count + others), covariance, curves, 400)
+    change = responses.name(curves[0, 0, 5].expand(500, -1))
+    assert (change.name, change.parameters) == ("none of these", {})
+
+
 def test_an_amount_that_would_not_explain_the_change_is_in_no_interval():
     """The reading of one way to move pictures says nothing beyond 3 degrees."""
     moves = moves_of(1)
