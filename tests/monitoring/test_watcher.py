@@ -101,6 +101,7 @@ def test_a_camera_that_turned_resampled_nothing():
     """Software makes pictures less sharp as it turns them: such a turn was none of these."""
     watcher = Watcher.fit(photographed(800, 1), seed=3)
     found = watcher.update(photographed(500, 2, turn=-12))
+    assert found.alarm
     assert found.change.name == "rotation"
     _, low, high, _ = found.change.parameters["rotation"]
     assert low <= -12 <= high
