@@ -101,6 +101,7 @@ def test_a_camera_that_turned_resampled_nothing():
     """Software makes pictures less sharp as it turns them: such a turn was none of these."""
     watcher = Watcher.fit(photographed(800, 1), seed=3)
     found = watcher.update(photographed(500, 2, turn=-12))
+    assert found.alarm
     assert found.change.name == "rotation"
     _, low, high, _ = found.change.parameters["rotation"]
     assert low <= -12 <= high
@@ -166,6 +167,19 @@ def test_a_change_is_measured_by_readings_above_all():
     assert value == pytest.approx(12.0, abs=0.1)
     assert low < 12 < high
     assert high - low < 6  # 0.4 degrees for chance, 0.9 for cameras; all features say 13.9
+
+
+def test_what_turning_leaves_in_pictures_is_no_turn_without_an_angle():
+    """Pictures in all poses show no turn, but what makes them less sharp was called one."""
+    moves = moves_of(1)
+    count, others = len(moves), readers.COARSE**2 + readers.WHOLE
+    grid = torch.linspace(-1, 1, naming.GRID)
+    curves = torch.zeros(len(WAYS), count, naming.GRID, count + others)
+    curves[:, 0, :, count] = grid.abs()
+    covariance = torch.tensor([0.04] * count + [1.0] * others).diag()
+    responses = naming.Responses(moves, 28, torch.zeros(count + others), covariance, curves, 400)
+    change = responses.name(curves[0, 0, 5].expand(500, -1))
+    assert (change.name, change.parameters) == ("none of these", {})
 
 
 def test_an_amount_that_would_not_explain_the_change_is_in_no_interval():

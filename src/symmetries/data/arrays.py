@@ -101,7 +101,7 @@ def from_array(
     elif array.dtype == np.bool_ or np.issubdtype(array.dtype, np.floating):
         scale = None
     else:
-        remedy = "cast to uint8 if the values are 0 .. 255"
+        remedy = "cast to uint8 if the values are 0 .. 255, else divide by the largest possible one"
         raise invalid("images", "dtype uint8 or floating", array.dtype, remedy)
     if layout == "NHW":
         array = array[:, None]

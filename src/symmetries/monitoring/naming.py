@@ -160,6 +160,8 @@ class Responses:
                 profiles.append(torch.where(fits, error[j] / wider, math.inf))
             amounts = self._amount(self.moves[k], profiles, int(first.by_amount[j].argmin()))
             parameters[self.moves[k].name] = amounts
+        if all(low is None and high is None for _, low, high, _ in parameters.values()):
+            return Change("none of these", {}, explained)  # nothing is seen but what moving leaves
         return Change(self.moves[own[0]].kind, parameters, explained)
 
     def _parts(self, curve: Tensor, k: int, own: list[int]) -> Parts:

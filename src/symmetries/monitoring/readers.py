@@ -50,7 +50,7 @@ class ChangeReader(nn.Module):
         signs = [(k, sign) for k, move in enumerate(moves) for sign in _signs(move)]
         self.changes: tuple[tuple[int, float], ...] = tuple(signs)
         seen = len(moves) + COARSE**2 + WHOLE * shape[0]
-        self.register_buffer("directions", torch.zeros(seen, len(signs)))
+        self.register_buffer("directions", torch.zeros(seen, 2 * len(signs)))
         self.directions: Tensor
 
     def forward(self, x: Tensor) -> Tensor:
@@ -74,7 +74,7 @@ class ChangeReader(nn.Module):
         return torch.cat([self._read(x), coarse.flatten(1), _whole(x), *own], 1)
 
     def scores(self, features: Tensor) -> Tensor:
-        """Scores (N, S) of features (N, K + F): one for each change and each of its directions."""
+        """Scores (N, S) of features (N, K + F): two for each change and each of its directions."""
         return features @ self.directions
 
     @torch.no_grad()
@@ -83,7 +83,8 @@ class ChangeReader(nn.Module):
 
         That of a change which moves the mean of the features by :math:`\mu` is
         :math:`(\Sigma + \text{ridge})^{-1} \mu`, with the mean over several ways to move pictures.
-        It sees what the readings alone do not, such as how a motion changes sharpness.
+        It sees what the readings alone do not, such as how software that moves pictures makes them
+        less sharp. Cameras do not, so that the reading of each change is a score, too.
         """
         x = x[:LOOKED_AT]
         base = self.features(x)
@@ -97,7 +98,10 @@ class ChangeReader(nn.Module):
         variance = covariance.diagonal()
         ridge = (RIDGE + len(variance) / len(x)) * variance + 1e-8
         found = torch.linalg.solve(covariance + ridge.diag(), torch.stack(shifts, 1).double())
-        self.directions.copy_(found / found.abs().amax(0).clamp_min(1e-12))
+        plain = torch.zeros_like(found)
+        for j, (k, sign) in enumerate(self.changes):
+            plain[k, j] = sign
+        self.directions.copy_(torch.cat([found / found.abs().amax(0).clamp_min(1e-12), plain], 1))
 
     def learn(self, x: Tensor, generator: torch.Generator) -> None:
         """Fit to pictures (N, C, H, W) that are changed by all moves at once, at random."""

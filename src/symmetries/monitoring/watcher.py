@@ -55,7 +55,7 @@ class Watcher:
     """Watches pictures that come one after the other, against a reference.
 
     Half of the reference teaches a network to read changes that are made on purpose; the other half
-    is what the stream is compared with by :class:`ExchangeabilityTest`, one process for each kind
+    is what the stream is compared with by :class:`ExchangeabilityTest`, two processes for each kind
     of change and each of its directions. After an alarm the change is named and measured. The test
     may be looked at after every picture; the name and the size are estimates.
 
@@ -214,7 +214,7 @@ class Watcher:
             )
             test = ExchangeabilityTest.restore(meta["test"])
             edges, latest = tensors["edges"].numpy(), tensors["latest"]
-            _check_fit(responses, len(reader.changes), edges, test, latest, meta["position"])
+            _check_fit(responses, reader.directions.shape[1], edges, test, latest, meta["position"])
             known = {k.removeprefix("loss."): v for k, v in tensors.items() if "loss." in k}
             losses = LossCurves(moves, responses.side, known) if known else None
             how = (latest, meta["position"], losses, tensors["shown"])
