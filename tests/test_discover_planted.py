@@ -49,7 +49,8 @@ def test_a_planted_uniform_is_found_and_looks_uniform(turning):
     edges, density = map(np.array, (part.histogram.edges, part.histogram.density))
     assert edges[0] == pytest.approx(-edges[-1])
     middle = (edges[:-1] > -46) & (edges[1:] < 46)
-    assert density[middle].min() > 0.6 * density[middle].max()
+    # A triangle would have less than 0.3; three draws of the data had 0.53 to 0.78.
+    assert density[middle].min() > 0.45 * density[middle].max()
     outside = (edges[1:] < -85) | (edges[:-1] > 85)
     assert density[outside].max(initial=0) < 0.2 * density[middle].mean()
 
