@@ -189,10 +189,8 @@ def audit_model(
         about |= {"measures": found, "saliency_similarity": None, "sensitivity": None}
         if images and kind == "points":
             about["units"] = {"absolute_error": "pixels", "largest_error": "pixels"}
-        said = {
-            ONE_THING: outputs_are_constant(model, x, law),
-            DIRECTIONS: images and kind == "vector",
-        }
+        constant = outputs_are_constant(model, x, law)
+        said = {ONE_THING: constant, DIRECTIONS: images and kind == "vector"}
     else:
         answers = read_logits(model, x, y, kind)
         model = answers.model
@@ -214,10 +212,9 @@ def audit_model(
         values = over(part, len(x))
         about |= summarise(values, level)
         about["output"], notes = answers.kind, [*answers.notes]
-        guess = 0.0 if y is None else 1 / len(y.unique())
         said = {
             ONE_CLASS: len(values[PREDICTED].unique()) == 1,
-            WORSE_THAN_GUESSING: y is not None and about["accuracy"].high < guess,
+            WORSE_THAN_GUESSING: y is not None and about["accuracy"].high < 1 / len(y.unique()),
             CUT_OFF: cut,
         }
     said |= {OF_BATCHES: depends_on_batch(model, x), OF_ARRAYS: arrays}
@@ -235,9 +232,8 @@ def audit_model(
         )
         rows = with_contributions(rows, model, x, action, half_width=half_width, seed=seed)
         if rows:
-            errors_on, added_on = (min(len(x), most) for most in (LAYER_EXAMPLES, EXAMPLES))
-            of = f"{errors_on} of {len(x):,} examples"
-            notes.append(f"layers: errors on {of}, what each adds on {added_on}")
+            errors = f"errors on {min(len(x), LAYER_EXAMPLES)} of {len(x):,} examples"
+            notes.append(f"layers: {errors}, what each adds on {min(len(x), EXAMPLES)}")
     if local and is_smooth(action.group) and law_is_usual(about["output"]):
         few = x[spread_mask(len(x), LIE_EXAMPLES).to(x.device)]
         about["lie"] = lie_derivative(model, few, action, batch_size=batch_size, level=level)

@@ -149,8 +149,7 @@ def search_classes(
 
             points = learner.config.evidence.search
             profile = line_search(values, parameter.name, parameter.bound, points)
-            profile = replace(profile, constant=constant, angle=parameter.angle)
-            found[-1].append(profile)
+            found[-1].append(profile := replace(profile, constant=constant, angle=parameter.angle))
             low, high = profile.interval
             if profile.told and not low <= float(shared[axis]) <= high:
                 widths[-1, axis] = profile.chosen
