@@ -212,6 +212,14 @@ def test_expected_widths_of_turned_stretches_are_those_of_drawn_moves():
     assert plain[1] == pytest.approx(0.9 * 2 * 0.4 * 0.5, rel=0.1)  # nothing else turns into it
 
 
+def test_expected_widths_of_what_commutes_with_stretches_add_up():
+    chart = Chart(parse_group("hue,affine"), 72)
+    widths = expected_widths(chart, law(chart, {}), 0.4, 0)
+    for name in ("hue", "shift_x", "shift_y"):
+        c = chart.coordinates[chart.names.index(name)]
+        assert widths[chart.names.index(name)] == pytest.approx(0.9 * 0.4 * c.span, rel=0.1)
+
+
 def test_shortest_intervals_close_up_around_a_circle():
     turn = Chart(parse_group("rotation"), 72).coordinates[0]
     values = torch.linspace(math.pi - 0.5, math.pi + 0.5, 1001)

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from symmetries.learners.orbit_posterior.chart import SHIFTS, Chart, Coordinate
+from symmetries.learners.orbit_posterior.chart import STRETCHES, Chart, Coordinate
 from symmetries.learners.orbit_posterior.reading import MASS, smallest_set
 
 FROM, TO = 64, 1024  # pictures between which moves are drawn
@@ -35,20 +35,20 @@ def expected_widths(chart: Chart, means: list[Tensor], share: float, seed: int) 
     generator = torch.Generator().manual_seed(seed)
     shape = (FROM + TO, len(found))
     own, planted = torch.zeros(shape), torch.zeros(shape)
-    for j, (c, mean) in enumerate(zip(chart.coordinates, means, strict=True)):
-        if c.kind != "finite" and c.name not in SHIFTS:
-            unit = torch.rand(2, FROM + TO, generator=generator)
-            place = torch.multinomial(mean, FROM + TO, True, generator=generator) + unit[0]
-            own[:, j] = place / len(mean) * c.span - c.reach
-            planted[:, j] = share * c.reach * (2 * unit[1] - 1)
+    mixed = [j for j, name in enumerate(chart.names) if name in ("rotation", *STRETCHES)]
+    for j in mixed:
+        c, mean = chart.coordinates[j], means[j]
+        unit = torch.rand(2, FROM + TO, generator=generator)
+        place = torch.multinomial(mean, FROM + TO, True, generator=generator) + unit[0]
+        own[:, j] = place / len(mean) * c.span - c.reach
+        planted[:, j] = share * c.reach * (2 * unit[1] - 1)
     every = (chart.matrix(planted) @ chart.matrix(own))[:, :2, :2]
     block = every[None, FROM:] @ torch.linalg.inv(every[:FROM, None])
     moves = chart.coordinates_of(
         block, torch.zeros(FROM, TO, 2), torch.zeros(*block.shape[:2], shape[1])
     )
-    for j, c in enumerate(chart.coordinates):
-        if c.kind != "finite" and c.name not in SHIFTS and c.name in chart.names:
-            found[j] = float(smallest_intervals(moves[..., j], c).median())
+    for j in mixed:
+        found[j] = float(smallest_intervals(moves[..., j], chart.coordinates[j]).median())
     return found
 
 
