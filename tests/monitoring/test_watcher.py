@@ -147,18 +147,27 @@ def test_all_pictures_held_out_tell_what_is_usual(corners, monkeypatch):
     assert float(responses.curves[:, :4, 1].abs().max()) < 1e-4  # no change, no response
 
 
+def blank_curves():
+    """The number of moves, their amounts (G,), and curves (W, K, G, F) without any response."""
+    count, others = len(moves_of(1)), readers.COARSE**2 + readers.WHOLE
+    curves = torch.zeros(len(WAYS), count, naming.GRID, count + others)
+    return count, torch.linspace(-1, 1, naming.GRID), curves
+
+
+def responses_of(curves):
+    """Responses with these curves, and readings with a fifth of the spread of other features."""
+    count, features = curves.shape[1], curves.shape[3]
+    covariance = torch.tensor([0.04] * count + [1.0] * (features - count)).diag()
+    return naming.Responses(moves_of(1), 28, torch.zeros(features), covariance, curves, 400)
+
+
 def test_a_change_is_measured_by_readings_above_all():
     """Coarse pictures that differ by 8 % of their spread, as other pictures do, moved it by 2.8."""
-    moves = moves_of(1)
-    count, others = len(moves), readers.COARSE**2 + readers.WHOLE
-    grid = torch.linspace(-1, 1, naming.GRID)
-    curves = torch.zeros(len(WAYS), count, naming.GRID, count + others)
+    count, grid, curves = blank_curves()
     for k in range(count):
         curves[:, k, :, k] = grid
     curves[:, 0, :, count : -readers.WHOLE] = 0.5 * grid[:, None]
-    covariance = torch.tensor([0.04] * count + [1.0] * others).diag()
-    centre = torch.zeros(count + others)
-    responses = naming.Responses(moves, 28, centre, covariance, curves, 400)
+    responses = responses_of(curves)
     seen = curves[0, 0, 28].clone()  # 12 degrees
     seen[count : -readers.WHOLE] += 0.08
     change = responses.name(seen.expand(500, -1))
@@ -171,29 +180,21 @@ def test_a_change_is_measured_by_readings_above_all():
 
 def test_what_turning_leaves_in_pictures_is_no_turn_without_an_angle():
     """Pictures in all poses show no turn, but what makes them less sharp was called one."""
-    moves = moves_of(1)
-    count, others = len(moves), readers.COARSE**2 + readers.WHOLE
-    grid = torch.linspace(-1, 1, naming.GRID)
-    curves = torch.zeros(len(WAYS), count, naming.GRID, count + others)
+    count, grid, curves = blank_curves()
     curves[:, 0, :, count] = grid.abs()
-    covariance = torch.tensor([0.04] * count + [1.0] * others).diag()
-    responses = naming.Responses(moves, 28, torch.zeros(count + others), covariance, curves, 400)
+    responses = responses_of(curves)
     change = responses.name(curves[0, 0, 5].expand(500, -1))
     assert (change.name, change.parameters) == ("none of these", {})
 
 
 def test_an_amount_that_would_not_explain_the_change_is_in_no_interval():
     """The reading of one way to move pictures says nothing beyond 3 degrees."""
-    moves = moves_of(1)
-    count, others = len(moves), readers.COARSE**2 + readers.WHOLE
-    grid = torch.linspace(-1, 1, naming.GRID)
-    curves = torch.zeros(len(WAYS), count, naming.GRID, count + others)
+    count, grid, curves = blank_curves()
     for k in range(count):
         curves[:, k, :, k] = grid
         curves[:, k, :, count + k] = 5 * grid  # what else is seen of each change
     curves[1, 0, :, 0] = grid.clamp(-0.1, 0.1)
-    covariance = torch.tensor([0.04] * count + [1.0] * others).diag()
-    responses = naming.Responses(moves, 28, torch.zeros(count + others), covariance, curves, 400)
+    responses = responses_of(curves)
     seen = curves[0, 0, 23].clone()  # 4.5 degrees
     value, low, high, _ = responses.name(seen.expand(500, -1)).parameters["rotation"]
     assert value == pytest.approx(4.5, abs=0.1)
