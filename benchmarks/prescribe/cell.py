@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from benchmarks.prescribe.trivial import trivial_augment
+from benchmarks.prescribe.trivial import TRIVIAL
 from torch import Tensor
 
 from symmetries import prescribe
+from symmetries.analysis import quick_networks
 from symmetries.analysis.augmentation_laws import Law, draw, moved
-from symmetries.analysis.quick_networks import Size, Trial, order, scores_of, train
+from symmetries.analysis.network_trials import Size, Trial
+from symmetries.analysis.quick_networks import scores_of
 from symmetries.data import ImageSet, load
 from symmetries.training.step import mix
 
@@ -23,7 +25,6 @@ GRID = (
     Law(rotation=30, shift=0.1, zoom=1.2),
     Law(rotation=15, shift=0.1, flip_x=0.5),
 )
-CHUNK = 1000  # pictures that TrivialAugmentWide moves at once
 DARK = ("mnist", "fashion-mnist", "digits")  # sets whose background is 0
 
 
@@ -49,6 +50,8 @@ class Setting:
         steps: of these trainings.
         test: number of test pictures; None is all.
         development: measure on other pictures of the training set.
+        source: number of training pictures, the first ones, that labelled ones are drawn from; None
+            is all.
     """
 
     folder: str | None = None
@@ -58,6 +61,7 @@ class Setting:
     steps: int = 1500
     test: int | None = None
     development: bool = False
+    source: int | None = None
 
 
 def planted(x: Tensor, spread: float, fill: float | None, seed: int) -> Tensor:
@@ -71,27 +75,17 @@ def planted(x: Tensor, spread: float, fill: float | None, seed: int) -> Tensor:
     )
 
 
-def with_trivial(x: Tensor, y: Tensor, classes: int, size: Size, seed: int) -> Trial:
-    """A training on pictures that TrivialAugmentWide has moved, in the order of the others."""
-    generator = torch.Generator().manual_seed(mix(seed, 81) % 2**31)
-    rows = order(len(x), size, generator)
-    flat = rows.flatten()
-    made = torch.cat(
-        [trivial_augment(x[part.to(x.device)], generator) for part in flat.split(CHUNK)]
-    )
-    every = torch.arange(len(flat)).view_as(rows)
-    return Trial(made, y[flat], [Law()] * classes, 0.0, size, seed, every)
-
-
 @lru_cache(maxsize=4)
-def _read(name: str, folder: str | None) -> tuple[ImageSet, ImageSet]:
-    own = None if folder is None else str(Path(folder) / name)
-    return load(name, "train", own), load(name, "test", own)
+def pictures(name: str, how: Setting) -> tuple[ImageSet, ImageSet]:
+    """Pictures that labelled ones are drawn from, and those to test on."""
+    own = None if how.folder is None else str(Path(how.folder) / name)
+    source = load(name, "train", own)
+    return source.subset(range(how.source or len(source))), load(name, "test", own)
 
 
 def _drawn(cell: Cell, how: Setting) -> tuple[ImageSet, ImageSet, float | None]:
     """Labelled pictures, test pictures, and the value around them; on the device."""
-    source, test = _read(cell.data, how.folder)
+    source, test = pictures(cell.data, how)
     shuffled = torch.randperm(len(source), generator=torch.Generator().manual_seed(cell.seed))
     if how.development:
         test = source.subset(shuffled[-10000:])
@@ -147,12 +141,12 @@ def measure(cell: Cell, how: Setting, asked: dict[str, Any]) -> dict[str, Any]:
         return [law] * classes
 
     trials = [Trial(x, y, own, fill, size, cell.seed) for own in (same(Law()), laws)]
-    trials.append(with_trivial(x, y, classes, size, cell.seed))
+    trials.append(Trial(x, y, same(Law()), fill, size, cell.seed, TRIVIAL))
     trials += [Trial(x[~here], y[~part], same(law), fill, size, cell.seed) for law in GRID]
-    none, ours, theirs, *chosen = train(trials)
+    none, ours, theirs, *chosen = quick_networks.train(trials)
     held = [float(scores_of(net, x[here], y[part])[0].mean()) for net in chosen]
     best = GRID[held.index(max(held))]
-    (grid,) = train([Trial(x, y, same(best), fill, size, cell.seed)])
+    (grid,) = quick_networks.train([Trial(x, y, same(best), fill, size, cell.seed)])
     peers = {"none": none, "prescribed": ours, "grid": grid, "TrivialAugmentWide": theirs}
     reached = {
         key: round(100 * float(scores_of(net, test.images, test.labels)[0].mean()), 2)

@@ -13,21 +13,21 @@ takes others with it. ``benchmarks.prescribe.joined`` makes the stored table.
 """
 
 import argparse
-import importlib
 import json
-import multiprocessing
+import threading
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from benchmarks.common import environment
-from benchmarks.prescribe.cell import Cell, Setting, ask, measure
+from benchmarks.prescribe.cell import DARK, Cell, Setting, ask, measure, pictures, planted
 from benchmarks.prescribe.joined import cell_of, joined, read
+from benchmarks.prescribe.together import side_by_side
 
 from symmetries.training.side_by_side import sleep_while_waiting
 
@@ -39,7 +39,7 @@ def main() -> None:
     """Rows in parallel."""
     given = arguments()
     until = time.time() + given.budget
-    names = ("folder", "device", "preset", "network", "steps", "test", "development")
+    names = ("folder", "device", "preset", "network", "steps", "test", "development", "source")
     how = Setting(**{name: getattr(given, name) for name in names})
     cells = [
         Cell(name, spread, labels, seed)
@@ -54,14 +54,13 @@ def main() -> None:
     asked = {cell_of(row): row for path in before for row in read(path)[2]}
     left = [(cell, asked.get(cell)) for cell in cells if cell not in known]
     print(f"{len(left)} of {len(cells)} cells are to be computed", flush=True)
-    context = context_of(given.device)
-    shared = context.Array("d", 2 * [given.needed]), context.Value("i", 0), context.Value("i", 0)
-    what = (left, how, given.out, until, shared)
-    workers = [context.Process(target=work, args=what) for _ in range(given.processes)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    sleep_while_waiting()
+    torch.set_num_threads(1)
+    for name in given.data:  # read, and kernels compiled, before there are threads
+        fill = 0.0 if name in DARK else None
+        planted(pictures(name, how)[0].images[:8].to(how.device), 10.0, fill, 0)
+    shared = Shared([given.needed, given.needed])
+    side_by_side(partial(work, left, how, given.out, until, shared), min(given.cells, len(left)))
 
 
 def arguments() -> argparse.Namespace:
@@ -78,26 +77,35 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--needed", type=float, default=25.0, help="seconds that each half of a row takes at first"
     )
-    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--cells", type=int, default=1, help="cells whose networks train as one")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--network", default="resnet")
     parser.add_argument("--preset", default="default")
     parser.add_argument("--test", type=int, help="number of test pictures")
     parser.add_argument("--development", action="store_true")
+    parser.add_argument("--source", type=int, help="draw from so many training pictures")
     return parser.parse_args()
 
 
-def context_of(device: str) -> Any:  # noqa: ANN401 - one of the contexts of multiprocessing
-    """How processes begin: beside a GPU as forks, which share what was imported."""
-    if not device.startswith("cuda"):
-        return multiprocessing.get_context("spawn")
-    importlib.import_module("torch._dynamo")  # which the optimiser asks for
-    return multiprocessing.get_context("fork")
-
-
-Shared = tuple[Any, Any, Any]  # seconds of the slowest of each half, cells taken, lines written
 Row = dict[str, Any]
+
+
+@dataclass
+class Shared:
+    """What all workers know.
+
+    Args:
+        slowest: seconds of the slowest of each half of a row.
+        taken: cells that were begun.
+        written: lines.
+        lock: for all of them.
+    """
+
+    slowest: list[float]
+    taken: int = 0
+    written: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 def work(
@@ -110,34 +118,31 @@ def work(
         how: the sizes of everything.
         out: file of lines.
         until: when to end.
-        shared: numbers that all processes share.
+        shared: numbers that all workers share.
     """
-    torch.set_num_threads(1)
-    if how.device.startswith("cuda"):
-        sleep_while_waiting()
-    slowest, taken, written = shared
+    torch.set_num_threads(1)  # torch keeps the number for each thread that calls it
 
     def done_in_time(half: int, compute: Callable[[], Row]) -> Row | None:
         """A line that is written; None where it failed or would have been too late."""
-        if time.time() + slowest[half] > until:
+        if time.time() + shared.slowest[half] > until:
             return None
         start = time.time()
         row = unless_it_fails(cell, compute)
         head = {"name": "prescribe", **environment(how.device), "development": how.development}
-        with written.get_lock(), out.open("a") as stream:
-            slowest[half] = max(slowest[half], SLOWER * (time.time() - start))
-            lines = [row] if written.value else [head, row]
+        with shared.lock, out.open("a") as stream:
+            shared.slowest[half] = max(shared.slowest[half], SLOWER * (time.time() - start))
+            lines = [row] if shared.written else [head, row]
             stream.writelines(json.dumps(line) + "\n" for line in lines)
-            written.value += 1
+            shared.written += 1
         shown = ("predicted", "accuracy", "prescribed", "failed", "prescribe_seconds", "seconds")
         print(cell, {key: row[key] for key in shown if key in row}, flush=True)
         return None if "failed" in row else row
 
     while True:
-        with taken.get_lock():
-            number = taken.value
-            taken.value += 1
-        if number >= len(cells) or time.time() + slowest[0] > until:
+        with shared.lock:
+            number = shared.taken
+            shared.taken += 1
+        if number >= len(cells) or time.time() + shared.slowest[0] > until:
             return
         cell, asked = cells[number]
         if asked is None:

@@ -11,23 +11,26 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from symmetries.analysis.light_moves import KINDS, relit
+from symmetries.analysis.network_trials import Change
 
 OPERATIONS = ("identity", "shear_x", "shear_y", "shift_x", "shift_y", "turn", *KINDS)
 STRENGTHS = 31
 
 
-def trivial_augment(x: Tensor, generator: torch.Generator) -> Tensor:
-    """New versions of pictures (N, C, H, W), on their device.
-
-    Args:
-        x: from 0 to 1.
-        generator: on the CPU.
-    """
-    count = len(x)
+def drawn(count: int, generator: torch.Generator) -> Tensor:
+    """Which operation, its strength from 0 to 1 and its sign (count, 3), by a generator."""
     which = torch.randint(len(OPERATIONS), (count,), generator=generator)
     strength = torch.randint(STRENGTHS, (count,), generator=generator) / (STRENGTHS - 1)
     sign = 2.0 * torch.randint(2, (count,), generator=generator) - 1
-    return apply(x, which.to(x.device), strength.to(x), sign.to(x))
+    return torch.stack((which, strength, sign), 1)
+
+
+def moved(x: Tensor, parameters: Tensor) -> Tensor:
+    """New versions of pictures (N, C, H, W) with values from 0 to 1, by parameters (N, 3)."""
+    return apply(x, *parameters.to(x).unbind(1))
+
+
+TRIVIAL = Change(drawn, moved)
 
 
 def apply(x: Tensor, which: Tensor, strength: Tensor, sign: Tensor) -> Tensor:

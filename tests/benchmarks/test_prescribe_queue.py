@@ -1,13 +1,14 @@
 """The queue of ``prescribe``: what is done is left out, failures end nothing, tables are joined."""
 
 import json
-import multiprocessing
 import time
 
 import pytest
+import torch
 from benchmarks.prescribe import run
 from benchmarks.prescribe.cell import Cell, Setting, ask, measure
 from benchmarks.prescribe.joined import joined, read, shown
+from benchmarks.prescribe.together import side_by_side
 
 from symmetries.analysis import quick_networks
 
@@ -20,10 +21,8 @@ CELLS = [Cell("digits", 0.0, 100 + k, 0) for k in range(4)]
 
 
 def queue(out, until, needed=(0.0, 0.0), cells=None):
-    shared = [multiprocessing.Array("d", needed)]
-    shared += [multiprocessing.Value("i", 0) for _ in range(2)]
     cells = [(cell, None) for cell in CELLS] if cells is None else cells
-    run.work(cells, Setting(), out, until, tuple(shared))
+    run.work(cells, Setting(), out, until, run.Shared(list(needed)))
 
 
 @pytest.fixture
@@ -79,6 +78,48 @@ def test_what_is_prescribed_is_kept_where_time_ends_before_the_peers(tmp_path, c
     queue(out, time.time() + 20, cells=again)
     assert len(computed) == 4  # not again
     assert len(joined([out])["rows"]) == 3
+
+
+def test_threads_that_wait_for_networks_get_their_own(monkeypatch):
+    """Three threads ask twice, and one of them once: all that wait are trained at once."""
+    calls, got = [], {}
+
+    def train(trials):
+        if len(trials) > 3:
+            raise torch.OutOfMemoryError("too many")
+        calls.append(list(trials))
+        return [f"network {trial}" for trial in trials]
+
+    names = iter(range(3))
+
+    def task():
+        own = next(names)
+        rounds = [[f"{own} {k}" for k in range(own + 1)]] * (1 if own == 2 else 2)
+        got[own] = [quick_networks.train(trials) for trials in rounds]
+
+    monkeypatch.setattr(quick_networks, "train", train)
+    side_by_side(task, 3)
+    assert quick_networks.train is train
+    for own, answers in got.items():
+        assert answers == [[f"network {own} {k}" for k in range(own + 1)]] * len(answers)
+    assert len(calls[-1]) == 3  # the second time of two threads, together
+    assert sum(map(len, calls)) == 1 + 2 + 3 + 1 + 2
+
+
+def test_a_training_that_fails_fails_in_all_threads_and_ends(monkeypatch):
+    seen = []
+
+    def task():
+        with pytest.raises(ValueError, match="no network"):
+            quick_networks.train([1])
+        seen.append(1)
+
+    def train(trials):
+        raise ValueError("no network")
+
+    monkeypatch.setattr(quick_networks, "train", train)
+    side_by_side(task, 4)
+    assert len(seen) == 4
 
 
 def test_a_cell_with_all_policies(monkeypatch):

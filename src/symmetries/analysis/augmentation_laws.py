@@ -137,6 +137,8 @@ def moved(x: Tensor, parameters: Tensor, fill: float | None) -> Tensor:
 def _erased(x: Tensor, squares: Tensor, fill: float) -> Tensor:
     """Pictures without squares (N, 3): side, left and upper edge as shares of the sides."""
     share, left, top = squares.unbind(-1)
+    if not bool((share > 0).any()):
+        return x
     inside = []
     for first, length in ((top, x.shape[-2]), (left, x.shape[-1])):
         middle = (torch.arange(length, device=x.device) + 0.5) / length

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from symmetries.analysis.augmentation_laws import SHEAR, fixed, moved
+from symmetries.analysis.network_trials import LOOKED_AT
 from symmetries.results import Conflict
 
 SIZES: dict[str, tuple[float, ...]] = {
@@ -125,7 +126,8 @@ def _shares(
     """Share (classes, classes) of the moved pictures of a class that look like another one."""
     counts = torch.zeros(classes, classes)
     for net, x, y in zip(networks, images, labels, strict=True):
-        for part, own in zip(x.split(512), y.split(512), strict=True):
+        size = LOOKED_AT[x.is_cuda]
+        for part, own in zip(x.split(size), y.split(size), strict=True):
             seen = part if move is None else moved(part, move.expand(len(part), -1), fill)
             answer = net(seen).argmax(1).cpu()
             counts += torch.bincount(own * classes + answer, minlength=classes**2).view(

@@ -1,5 +1,7 @@
 """Changes of light: brightness, contrast, colour, sharpness, tones."""
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -33,28 +35,44 @@ def relit(x: Tensor, kind: Tensor, amount: Tensor) -> Tensor:
         kind: (N,) places in KINDS; below 0 nothing changes.
         amount: (N,) from -1 to 1.
     """
-    factor = (1 + amount)[:, None, None, None]
-    size = amount.abs()[:, None, None, None]
+    made = x.clone()
+    for place, change in enumerate(CHANGES):
+        (rows,) = torch.nonzero(kind == place, as_tuple=True)
+        if len(rows):
+            own = change(x[rows], amount[rows, None, None, None])
+            made[rows] = own.clamp(0, 1)
+    return made
+
+
+def contrasted(x: Tensor, amount: Tensor) -> Tensor:
+    """Pictures further from their mean, or nearer to it."""
+    middle = grey(x).mean((2, 3), keepdim=True)
+    return middle + (1 + amount) * (x - middle)
+
+
+def saturated(x: Tensor, amount: Tensor) -> Tensor:
+    """Pictures further from grey, or nearer to it."""
     mono = grey(x)
-    middle = mono.mean((2, 3), keepdim=True)
+    return mono + (1 + amount) * (x - mono)
+
+
+def sharpened(x: Tensor, amount: Tensor) -> Tensor:
+    """Pictures further from their blurred form, or nearer to it."""
+    return blurred(x) * -amount + (1 + amount) * x
+
+
+def posterized(x: Tensor, amount: Tensor) -> Tensor:
+    """Pictures with fewer bits."""
+    levels = torch.exp2(8 - (6 * amount.abs()).round())
+    steps = (255 * x).round() * levels / 256
+    return steps.floor() * 256 / levels / 255
+
+
+def stretched(x: Tensor) -> Tensor:
+    """Pictures whose values go from 0 to 1 in every channel."""
     low, high = x.amin((2, 3), keepdim=True), x.amax((2, 3), keepdim=True)
     wide = high - low
-    stretched = torch.where(wide > 0, (x - low) / wide.clamp_min(1e-6), x)
-    levels = torch.exp2(8 - (6 * size).round())  # bits that are kept
-    steps = (255 * x).round() * levels / 256
-    changed = (
-        x * factor,
-        middle + factor * (x - middle),
-        mono + factor * (x - mono),
-        blurred(x) * (1 - factor) + factor * x,
-        steps.floor() * 256 / levels / 255,
-        torch.where(x >= 1 - size, 1 - x, x),
-        stretched,
-        equalized(x),
-    )
-    for place, one in enumerate(changed):
-        x = torch.where((kind == place)[:, None, None, None], one.clamp(0, 1), x)
-    return x
+    return torch.where(wide > 0, (x - low) / wide.clamp_min(1e-6), x)
 
 
 def blurred(x: Tensor) -> Tensor:
@@ -75,3 +93,16 @@ def equalized(x: Tensor) -> Tensor:
     before = counts.cumsum(2) - counts
     table = ((before + (step / 2).floor()) / step.clamp_min(1)).floor().clamp(0, 255) / 255
     return torch.where(step > 0, table.gather(2, tones), x.flatten(2)).view_as(x)
+
+
+# What each of KINDS does to pictures (N, C, H, W), by amounts (N, 1, 1, 1) from -1 to 1.
+CHANGES: tuple[Callable[[Tensor, Tensor], Tensor], ...] = (
+    lambda x, amount: x * (1 + amount),
+    contrasted,
+    saturated,
+    sharpened,
+    posterized,
+    lambda x, amount: torch.where(x >= 1 - amount.abs(), 1 - x, x),
+    lambda x, _: stretched(x),
+    lambda x, _: equalized(x),
+)

@@ -1,9 +1,7 @@
 """Small networks trained with and without an augmentation: what it brings on held-out pictures."""
 
-import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -11,30 +9,15 @@ from torch import Tensor
 
 from symmetries._utils.config import register_presets
 from symmetries.analysis.augmentation_laws import Law, draw, moved
-from symmetries.nn.named_networks import named_network
-from symmetries.training.step import mix, seeded
+from symmetries.analysis.network_trials import LOOKED_AT, Size, Trial, one_cycle
+from symmetries.analysis.stacked_networks import train_stacked
+from symmetries.training.step import mix
 
 LARGEST = 32  # side to which larger pictures are shrunk
 TOGETHER = 12  # networks that share a GPU
+STACKED = 512  # small ones that are one
 WARM = 3  # steps before a graph is captured
 AHEAD = 50  # steps whose pictures are moved at once on a GPU, which waits for many small kernels
-
-
-@dataclass(frozen=True)
-class Size:
-    """How long the small networks train, and how often.
-
-    Args:
-        steps: of each training.
-        batch: pictures of a step.
-        folds: held-out parts, each with its own training.
-        network: its name.
-    """
-
-    steps: int
-    batch: int
-    folds: int
-    network: str = "cnn"
 
 
 SIZES = register_presets(
@@ -50,50 +33,19 @@ def prepared(images: Tensor) -> Tensor:
     return F.interpolate(images, size, mode="bilinear", antialias=True)
 
 
-@dataclass(frozen=True)
-class Trial:
-    """One network to train.
-
-    Args:
-        images: (N, C, H, W), on the device to train on.
-        labels: (N,) on the CPU.
-        laws: by which pictures of each class are moved.
-        fill: value around moved pictures; None reflects them.
-        size: how long.
-        seed: of weights, order and draws: with the same seed networks see the same pictures in the
-            same order, whatever the laws.
-        rows: (steps, batch) of the pictures of each step; None draws them.
-    """
-
-    images: Tensor
-    labels: Tensor
-    laws: list[Law]
-    fill: float | None
-    size: Size
-    seed: int
-    rows: Tensor | None = None
-
-
 class _Training:
     """A network in training, with all its random numbers drawn beforehand."""
 
     def __init__(self, trial: Trial, ahead: int | None = None) -> None:
-        x, size = trial.images, trial.size
-        generator = torch.Generator().manual_seed(mix(trial.seed, 81) % 2**31)
-        rows = order(len(x), size, generator) if trial.rows is None else trial.rows
-        drawn = draw(trial.laws, trial.labels[rows.flatten()], generator)
-        self.images, self.labels, self.fill = x, trial.labels.to(x.device), trial.fill
-        self.still = all(not law.moves() for law in trial.laws)
-        self.rows = rows.to(x.device)
-        self.moves = drawn.unflatten(0, rows.shape).to(x.device)
+        self.trial, x, size = trial, trial.images, trial.size
+        rows, drawn = trial.order()
+        self.images, self.labels, self.still = x, trial.labels.to(x.device), trial.still
+        self.rows, self.moves = rows.to(x.device), drawn.to(x.device)
         self.rates = torch.tensor(one_cycle(size.steps), device=x.device)
         self.at = torch.zeros(1, dtype=torch.int64, device=x.device)
         self.ahead = ahead or (AHEAD if x.is_cuda else 1)
         self.next = x.new_zeros(0 if self.still else self.ahead, size.batch, *x.shape[1:])
-        with seeded(mix(trial.seed, 82) % 2**31):
-            shape = (x.shape[1], x.shape[2], x.shape[3])
-            self.net = named_network(size.network, shape, len(trial.laws))
-        self.net.to(x.device).train()
+        self.net = trial.network()
         if x.is_cuda:
             self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.rate = torch.zeros((), device=x.device)
@@ -106,7 +58,7 @@ class _Training:
         if self.still or done % self.ahead:
             return
         rows, moves = (part[done : done + self.ahead] for part in (self.rows, self.moves))
-        made = moved(self.images[rows.flatten()], moves.flatten(0, 1), self.fill)
+        made = self.trial.moved(self.images[rows.flatten()], moves.flatten(0, 1))
         self.next[: len(rows)] = made.unflatten(0, rows.shape)
 
     def step(self) -> None:
@@ -123,27 +75,24 @@ class _Training:
         self.at += 1
 
 
-def order(count: int, size: Size, generator: torch.Generator) -> Tensor:
-    """Draw the indices (steps, batch) of the pictures that each step trains on."""
-    return torch.randint(count, (size.steps, size.batch), generator=generator)
-
-
-def one_cycle(steps: int, most: float = 4e-3) -> list[float]:
-    """Learning rates that rise for a fifth of the steps and fall to nothing, by half cosines."""
-    top = max(1, steps // 5)
-    up = [0.04 + 0.96 * (1 - math.cos(math.pi * t / top)) / 2 for t in range(top)]
-    down = [(1 + math.cos(math.pi * t / (steps - top))) / 2 for t in range(steps - top)]
-    return [most * rate for rate in up + down]
-
-
 def train(trials: list[Trial]) -> list[torch.nn.Module]:
-    """Trained networks; on a GPU they take their steps side by side, as CUDA graphs."""
+    """Trained networks; on a GPU small ones are stacked, others step side by side as CUDA graphs."""
     if not trials[0].images.is_cuda:
         return [_alone(trial) for trial in trials]
-    networks: list[torch.nn.Module] = []
-    for first in range(0, len(trials), TOGETHER):
-        networks += _side_by_side(trials[first : first + TOGETHER])
-    return networks
+    return _stacked_or_side_by_side(trials)
+
+
+def _stacked_or_side_by_side(trials: list[Trial]) -> list[torch.nn.Module]:
+    stacks: dict[object, list[int]] = {}
+    for place, trial in enumerate(trials):
+        stacks.setdefault((trial.size, trial.images.shape[1:], len(trial.laws)), []).append(place)
+    networks: dict[int, torch.nn.Module] = {}
+    for (size, *_), places in stacks.items():
+        most, together = (STACKED, train_stacked) if size.network == "cnn" else (TOGETHER, _side_by_side)
+        for first in range(0, len(places), most):
+            part = places[first : first + most]
+            networks.update(zip(part, together([trials[i] for i in part]), strict=True))
+    return [networks[place] for place in range(len(trials))]
 
 
 def _alone(trial: Trial) -> torch.nn.Module:
@@ -199,7 +148,8 @@ def _captured(training: _Training, stream: torch.cuda.Stream) -> Callable[[], No
 @torch.no_grad()
 def scores_of(net: torch.nn.Module, images: Tensor, labels: Tensor) -> Tensor:
     """Scores (2, N) of pictures: whether they are answered right, and the log-likelihood."""
-    logs = torch.cat([net(part).float().log_softmax(1).cpu() for part in images.split(512)])
+    parts = images.split(LOOKED_AT[images.is_cuda])
+    logs = torch.cat([net(part).float().log_softmax(1) for part in parts]).cpu()
     own = logs.gather(1, labels[:, None])[:, 0]
     return torch.stack((logs.argmax(1) == labels, own)).double()
 
@@ -224,9 +174,9 @@ def held_out_scores(
     here, cuts, trials = images.device, [], []
     for row, seed in enumerate(seeds):
         for k, held in enumerate(folds(len(images), size.folds, seed)):
+            x = images[(~held).to(here)]
             for policy, laws in enumerate(policies):
                 cuts.append((policy, row, held, mix(seed, 84, k) % 2**31))
-                x = images[(~held).to(here)]
                 trials.append(Trial(x, labels[~held], laws, fill, size, mix(seed, k)))
     scores = torch.zeros(len(policies), len(seeds), 2, 2, len(images), dtype=torch.float64)
     for (policy, row, held, seed), net in zip(cuts, train(trials), strict=True):
