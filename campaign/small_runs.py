@@ -239,7 +239,8 @@ LEARNERS: dict[str, Learner] = {
 def small_presets() -> None:
     """Make the quick preset of every command one of a few steps."""
     from symmetries.analysis import audits, augmentation, classifiers, prescribing
-    from symmetries.analysis.quick_networks import SIZES, Size
+    from symmetries.analysis.network_trials import Size
+    from symmetries.analysis.quick_networks import SIZES
     from symmetries.learners.invariant_network.config import InvariantNetworkConfig
     from symmetries.learners.orbit_posterior import OrbitConfig, fitting
     from symmetries.monitoring import naming, readers

@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 
 from symmetries._utils.config import presets_of
 from symmetries.analysis import classifiers
-from symmetries.analysis.quick_networks import SIZES, Size
+from symmetries.analysis.network_trials import Size
+from symmetries.analysis.quick_networks import SIZES
 from symmetries.cli import app
 from symmetries.learners import InvariantNetworkConfig
 from symmetries.learners.orbit_posterior import OrbitConfig

@@ -23,9 +23,11 @@ from symmetries.analysis.augmentation_laws import (
 )
 from symmetries.analysis.label_conflicts import find_conflicts, limits_of
 from symmetries.analysis.light_moves import KINDS, relit
+from symmetries.analysis.network_trials import Change, Size, Trial
 from symmetries.analysis.prescribe_results import cautions, model_curves
 from symmetries.analysis.prescribe_trials import Task, is_confirmed, points, try_policies
-from symmetries.analysis.quick_networks import SIZES, Size, Trial, train, unmoved_networks
+from symmetries.analysis.quick_networks import SIZES, train, unmoved_networks
+from symmetries.analysis.stacked_networks import StackedTraining
 from symmetries.analysis.stored_models import Loaded
 from symmetries.data import ImageSet
 from symmetries.results import (
@@ -76,6 +78,46 @@ def test_pictures_that_are_moved_ahead_are_the_same():
             training.step()
         found.append(torch.nn.utils.parameters_to_vector(training.net.parameters()))
     assert torch.allclose(*found, rtol=0, atol=1e-5)
+
+
+def test_networks_that_train_as_one_are_those_that_train_alone():
+    """Trials that differ in pictures, laws, fills, changes and seeds; moved 4 steps ahead."""
+    data = arrows(60, 10, seed=0)
+    few = Trial(data.images[:40], data.labels[:40], [LAW] * 4, None, Size(10, 16, 2), 1)
+    own = {"images": data.images, "labels": data.labels}
+    darker = Change(lambda count, generator: torch.ones(count, 1), lambda x, rows: x / 2)
+    trials = [dataclasses.replace(few, **own, fill=0.0, seed=2), few]
+    trials += [dataclasses.replace(few, **own, laws=[Law()] * 4)]
+    trials += [dataclasses.replace(few, **own, change=darker, seed=2), trials[0]]
+    stacked = quick_networks._alone(StackedTraining(trials, ahead=4))
+    for trial, net in zip(trials, stacked, strict=True):
+        (alone,) = quick_networks._alone(quick_networks._Training(trial))
+        assert not torch.equal(next(net.parameters()), next(trial.network().parameters()))
+        for a, b in zip(net.parameters(), alone.parameters(), strict=True):
+            torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
+
+
+def test_what_trains_as_one_is_alike(monkeypatch):
+    monkeypatch.setattr(quick_networks, "STACKED", 2)
+    x, y = torch.rand(8, 1, 12, 12), torch.arange(8) % 2
+    one = Trial(x, y, [Law()] * 2, 0.0, Size(2, 8, 2), 0)
+    wide = dataclasses.replace(one, images=torch.rand(8, 1, 12, 16))
+    three = dataclasses.replace(one, laws=[Law()] * 3)
+    deep = dataclasses.replace(one, size=Size(2, 8, 2, "resnet"))
+    trials = [one, wide, one, deep, one, three, deep]
+    assert quick_networks._stacks(trials) == [[0, 4], [2], [1], [3], [5], [6]]
+
+
+def test_first_weights_follow_the_seed():
+    trial = Trial(torch.rand(8, 1, 12, 12), torch.arange(8) % 2, [Law()] * 2, 0.0, Size(2, 8, 2), 0)
+    first, again, other = (
+        torch.nn.utils.parameters_to_vector(
+            dataclasses.replace(trial, seed=s).network().parameters()
+        )
+        for s in (0, 0, 1)
+    )
+    assert torch.equal(first, again)
+    assert float((first - other).abs().max()) > 0.1
 
 
 def test_arrows_meet_at_a_quarter_turn():

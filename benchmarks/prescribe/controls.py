@@ -8,6 +8,7 @@ mirrored where they are mirror images.
 
 import argparse
 import json
+import threading
 import time
 import warnings
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 
 import torch
 from benchmarks.common import environment
+from benchmarks.prescribe.together import side_by_side
 from torch import Tensor
 
 import symmetries
@@ -75,30 +77,47 @@ def main() -> None:
     parser.add_argument("--labels", type=int, nargs="+", default=[300, 1250])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--preset", default="default")
+    parser.add_argument("--together", type=int, default=1, help="whose networks train as one")
     parser.add_argument("--budget", type=float, default=36000.0, help="seconds")
     given = parser.parse_args()
-    until, longest = time.time() + given.budget, 15.0
     device = "cuda" if torch.cuda.is_available() else "cpu"
     given.out.write_text(json.dumps({"name": "prescribe-controls", **environment(device)}) + "\n")
     tasks = [(s, n, name) for s in given.seeds for n in given.labels for name in TURNS]
-    for seed, count, name in tasks:
-        start = time.time()
-        if until - start < longest:
-            return
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found = symmetries.prescribe(
-                drawn(name, count, seed, given.folder),
-                preset=given.preset,
-                seed=seed,
-                device=device,
-                progress=False,
-            )
-        longest = max(longest, time.time() - start)
-        row = {"data": name, "labels": count, "seed": seed, **judged(name, found)}
-        with given.out.open("a") as stream:
-            stream.write(json.dumps(row) + "\n")
-        print(row, round(time.time() - start, 1), flush=True)
+    queue = iter(tasks)
+    until, lock = time.time() + given.budget, threading.Lock()
+
+    def work() -> None:
+        torch.set_num_threads(1)  # torch keeps the number for each thread that calls it
+        longest = 15.0
+        while time.time() + longest < until:
+            start = time.time()
+            with lock:
+                task = next(queue, None)
+            if task is None:
+                return
+            row = judge(*task, given.folder, given.preset, device)
+            longest = max(longest, time.time() - start)
+            with lock, given.out.open("a") as stream:
+                stream.write(json.dumps(row) + "\n")
+            print(row, round(time.time() - start, 1), flush=True)
+
+    side_by_side(work, min(given.together, len(tasks)))
+
+
+def judge(
+    seed: int, count: int, name: str, folder: str | None, preset: str, device: str
+) -> dict[str, Any]:
+    """What is prescribed for one control, and which classes can meet by it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = symmetries.prescribe(
+            drawn(name, count, seed, folder),
+            preset=preset,
+            seed=seed,
+            device=device,
+            progress=False,
+        )
+    return {"data": name, "labels": count, "seed": seed, **judged(name, found)}
 
 
 def judged(name: str, found: Any) -> dict[str, Any]:  # noqa: ANN401 - a result

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from symmetries.analysis import prescribing
-from symmetries.analysis.quick_networks import SIZES, Size
+from symmetries.analysis.network_trials import Size
+from symmetries.analysis.quick_networks import SIZES
 from symmetries.results import PrescribeResult
 
 

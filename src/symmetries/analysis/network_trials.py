@@ -13,6 +13,7 @@ from symmetries.training.step import mix
 
 LOOKED_AT = (512, 8192)  # pictures at once, on a processor and on a GPU
 
+
 @dataclass(frozen=True)
 class Size:
     """How long the small networks train, and how often.
@@ -72,7 +73,7 @@ class Trial:
         return self.change is None and all(not law.moves() for law in self.laws)
 
     def order(self) -> tuple[Tensor, Tensor]:
-        """Draw the pictures (steps, batch) of each step and parameters (steps, batch, P) of moves."""
+        """Draw pictures (steps, batch) of all steps, and parameters (steps, batch, P) of moves."""
         generator = torch.Generator().manual_seed(mix(self.seed, 81) % 2**31)
         shape = (self.size.steps, self.size.batch)
         rows = torch.randint(len(self.images), shape, generator=generator)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from symmetries.analysis.augmentation_laws import Law
-from symmetries.analysis.quick_networks import Size, held_out_scores
+from symmetries.analysis.network_trials import Size
+from symmetries.analysis.quick_networks import held_out_scores
 from symmetries.auditing.estimate import estimate
 from symmetries.data import ImageSet
 from symmetries.results import Conflict, Estimate, TriedPolicy

@@ -10,12 +10,12 @@ from torch import Tensor
 from symmetries._utils.config import register_presets
 from symmetries.analysis.augmentation_laws import Law, draw, moved
 from symmetries.analysis.network_trials import LOOKED_AT, Size, Trial, one_cycle
-from symmetries.analysis.stacked_networks import train_stacked
+from symmetries.analysis.stacked_networks import StackedTraining
 from symmetries.training.step import mix
 
 LARGEST = 32  # side to which larger pictures are shrunk
-TOGETHER = 12  # networks that share a GPU
-STACKED = 512  # small ones that are one
+TOGETHER = 12  # trainings that share a GPU
+STACKED = 256  # small networks that train as one
 WARM = 3  # steps before a graph is captured
 AHEAD = 50  # steps whose pictures are moved at once on a GPU, which waits for many small kernels
 
@@ -38,6 +38,7 @@ class _Training:
 
     def __init__(self, trial: Trial, ahead: int | None = None) -> None:
         self.trial, x, size = trial, trial.images, trial.size
+        self.steps = size.steps
         rows, drawn = trial.order()
         self.images, self.labels, self.still = x, trial.labels.to(x.device), trial.still
         self.rows, self.moves = rows.to(x.device), drawn.to(x.device)
@@ -74,74 +75,86 @@ class _Training:
         self.optimiser.zero_grad(set_to_none=False)
         self.at += 1
 
+    def finish(self) -> list[torch.nn.Module]:
+        """The trained network."""
+        return [self.net.eval()]
+
 
 def train(trials: list[Trial]) -> list[torch.nn.Module]:
-    """Trained networks; on a GPU small ones are stacked, others step side by side as CUDA graphs."""
-    if not trials[0].images.is_cuda:
-        return [_alone(trial) for trial in trials]
-    return _stacked_or_side_by_side(trials)
+    """Trained networks; on a GPU small ones are stacked, and stacks step side by side."""
+    if trials[0].images.is_cuda:
+        return _side_by_side(_stacks(trials), trials)
+    return [net for trial in trials for net in _alone(_Training(trial))]
 
 
-def _stacked_or_side_by_side(trials: list[Trial]) -> list[torch.nn.Module]:
+def _stacks(trials: list[Trial]) -> list[list[int]]:
+    """Places of trials whose networks can train as one; others are alone."""
     stacks: dict[object, list[int]] = {}
     for place, trial in enumerate(trials):
-        stacks.setdefault((trial.size, trial.images.shape[1:], len(trial.laws)), []).append(place)
-    networks: dict[int, torch.nn.Module] = {}
-    for (size, *_), places in stacks.items():
-        most, together = (STACKED, train_stacked) if size.network == "cnn" else (TOGETHER, _side_by_side)
-        for first in range(0, len(places), most):
-            part = places[first : first + most]
-            networks.update(zip(part, together([trials[i] for i in part]), strict=True))
-    return [networks[place] for place in range(len(trials))]
+        alike = (trial.size, trial.images.shape[1:], len(trial.laws))
+        own = alike if trial.size.network == "cnn" else place
+        stacks.setdefault(own, []).append(place)
+    found = []
+    for places in stacks.values():
+        parts = -(-len(places) // STACKED)
+        found += [places[part::parts] for part in range(parts)]
+    return found
 
 
-def _alone(trial: Trial) -> torch.nn.Module:
-    training = _Training(trial)
-    for done in range(trial.size.steps):
+def _alone(training: "_Training | StackedTraining") -> list[torch.nn.Module]:
+    for done in range(training.steps):
         training.prepare(done)
         training.step()
-    return training.net.eval()
+    return training.finish()
 
 
-def _side_by_side(trials: list[Trial]) -> list[torch.nn.Module]:
-    """Networks trained on a stream of the GPU each."""
-    running = []
-    for trial in trials:
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            training = _Training(trial)
-            for done in range(min(WARM, trial.size.steps)):
-                training.prepare(done)
-                training.step()
-        try:
-            step = _captured(training, stream)
-        except RuntimeError as error:
-            cause = error.__context__ or error  # the end of a capture reports another error
-            text = f"training is slower: a step could not be captured as a CUDA graph: {cause}"
-            warnings.warn(text, RuntimeWarning, stacklevel=2)
-            step = training.step
-        running.append((training, stream, step))
-    for done in range(WARM, max(trial.size.steps for trial in trials)):
-        for training, stream, step in running:
-            if done < len(training.rows):
-                with torch.cuda.stream(stream):
+def _side_by_side(stacks: list[list[int]], trials: list[Trial]) -> list[torch.nn.Module]:
+    """Networks of stacks of trials, some of which are trained at a time, each on a stream."""
+    found: dict[int, torch.nn.Module] = {}
+    for first in range(0, len(stacks), TOGETHER):
+        running = []
+        for places in stacks[first : first + TOGETHER]:
+            stream = torch.cuda.Stream()
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                own = [trials[place] for place in places]
+                training = StackedTraining(own) if len(own) > 1 else _Training(own[0])
+                for done in range(min(WARM, training.steps)):
                     training.prepare(done)
-                    step()
-    torch.cuda.synchronize()
-    return [training.net.eval() for training, _, _ in running]
+                    training.step()
+            running.append((places, training, stream, _captured(training, stream)))
+        for done in range(WARM, max(training.steps for _, training, _, _ in running)):
+            for _, training, stream, step in running:
+                if done < training.steps:
+                    with torch.cuda.stream(stream):
+                        training.prepare(done)
+                        step()
+        torch.cuda.synchronize()
+        for places, training, _, _ in running:
+            found.update(zip(places, training.finish(), strict=True))
+    return [found[place] for place in range(len(trials))]
 
 
-def _captured(training: _Training, stream: torch.cuda.Stream) -> Callable[[], None]:
-    """A step as a CUDA graph."""
+def _captured(
+    training: "_Training | StackedTraining", stream: torch.cuda.Stream
+) -> Callable[[], None]:
+    """A step as a CUDA graph; as it is, with a warning, where that cannot be captured."""
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.stream(stream):
-        graph.capture_begin(capture_error_mode="thread_local")
-        try:
-            training.step()
-        finally:
-            graph.capture_end()
+    try:
+        with torch.cuda.stream(stream):
+            graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                training.step()
+            finally:
+                graph.capture_end()
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        cause = error.__context__ or error  # the end of a capture reports another error
+        text = f"training is slower: a step could not be captured as a CUDA graph: {cause}"
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+        return training.step
     return graph.replay
 
 

@@ -80,73 +80,84 @@ def _stacked(parts: list[Tensor]) -> nn.Parameter:
     return nn.Parameter(torch.stack([part.detach() for part in parts]).contiguous())
 
 
-class _Pictures:
-    """The pictures of all steps of several trainings, moved some steps ahead."""
+class StackedTraining:
+    """Networks of trials of one size, with pictures of one shape, that train as one.
 
-    def __init__(self, trials: list[Trial]) -> None:
-        first = trials[0]
-        here, self.batch = first.images.device, first.size.batch
+    Args:
+        trials: all of them on one device.
+        ahead: steps whose pictures are moved at once; None is as many as fit.
+    """
+
+    def __init__(self, trials: list[Trial], ahead: int | None = None) -> None:
+        kinds = list(dict.fromkeys(map(moves_of, trials)))
+        self.places = sorted(range(len(trials)), key=lambda k: kinds.index(moves_of(trials[k])))
+        trials = [trials[k] for k in self.places]  # those side by side that are moved alike
+        size, x = trials[0].size, trials[0].images
+        here, self.steps = x.device, size.steps
         with ThreadPoolExecutor() as pool:
             orders = list(pool.map(Trial.order, trials))
         sets = {id(trial.images): trial for trial in trials}
         starts, count = {}, 0
         for name, trial in sets.items():
             starts[name], count = count, count + len(trial.images)
-        self.pool = torch.cat([trial.images for trial in sets.values()])
-        labels = torch.cat([trial.labels for trial in sets.values()]).to(here)
+        self.images = torch.cat([trial.images for trial in sets.values()])
+        self.labels = torch.cat([trial.labels for trial in sets.values()]).to(here)
         rows = [
             starts[id(trial.images)] + own for trial, (own, _) in zip(trials, orders, strict=True)
         ]
         self.rows = torch.stack(rows, 1).to(here)  # (steps, M, batch)
-        self.labels = labels[self.rows]
-        self.parts: list[tuple[Trial, slice, Tensor]] = []  # that are moved alike
+        self.parts: list[tuple[Trial, slice, Tensor]] = []
         begin = 0
         for end in range(1, len(trials) + 1):
             if end == len(trials) or moves_of(trials[end]) != moves_of(trials[begin]):
-                own = torch.stack([orders[k][1] for k in range(begin, end)], 1)
-                self.parts.append((trials[begin], slice(begin, end), own.to(here)))
+                moves = torch.stack([orders[k][1] for k in range(begin, end)], 1).to(here)
+                self.parts.append((trials[begin], slice(begin, end), moves))
                 begin = end
-        self.ahead = max(1, AT_ONCE // (len(trials) * self.batch * first.images[0].numel()))
+        each = self.rows[0].numel() * x[0].numel()
+        self.ahead = min(self.steps, ahead or max(1, AT_ONCE // each))
+        kind = torch.bfloat16 if x.is_cuda else torch.float32
+        shape = (self.ahead, *self.rows.shape[1:], *x.shape[1:])
+        self.next = torch.zeros(shape, dtype=kind, device=here)
+        self.networks = [trial.network() for trial in trials]
+        self.stack = StackedCnn(self.networks)
+        self.rates = torch.tensor(one_cycle(self.steps), device=here)
+        self.rate = torch.zeros((), device=here)
+        self.at = torch.zeros(1, dtype=torch.int64, device=here)
+        self.optimiser = torch.optim.AdamW(
+            self.stack.parameters(), self.rate, weight_decay=0.05, fused=True, capturable=x.is_cuda
+        )
 
-    def moved(self, begin: int) -> Tensor:
-        """Pictures (steps, M, batch, C, H, W) from a step on."""
-        steps = slice(begin, begin + self.ahead)
-        found = []
+    def prepare(self, done: int) -> None:
+        """Move the pictures of the next steps, if those of the steps before are used up."""
+        if done % self.ahead:
+            return
+        steps = slice(done, done + self.ahead)
         for trial, members, parameters in self.parts:
             rows, moves = self.rows[steps, members], parameters[steps]
-            x = self.pool[rows.flatten()]
+            x = self.images[rows.flatten()]
             x = x if trial.still else trial.moved(x, moves.flatten(0, 2))
-            found.append(x.unflatten(0, rows.shape))
-        return torch.cat(found, 1)
+            self.next[: len(rows), members] = x.unflatten(0, rows.shape)
+
+    def step(self) -> None:
+        """Perform one step; nothing in it waits for a GPU."""
+        y = self.labels[self.rows.index_select(0, self.at)[0]]
+        x = self.next.index_select(0, self.at % self.ahead)[0]
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=x.is_cuda):
+            logits = self.stack(x)
+        loss = F.cross_entropy(logits.float().flatten(0, 1), y.flatten(), reduction="sum")
+        (loss / y.shape[1]).backward()  # type: ignore[no-untyped-call]
+        self.rate.copy_(self.rates.index_select(0, self.at)[0])
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=False)
+        self.at += 1
+
+    def finish(self) -> list[nn.Module]:
+        """The trained networks, in the order of the trials."""
+        self.stack.unstack()
+        trained = dict(zip(self.places, self.networks, strict=True))
+        return [trained[k].eval() for k in range(len(trained))]
 
 
 def moves_of(trial: Trial) -> tuple[object, ...]:
     """What trainings share whose pictures can be moved together."""
     return (trial.still, trial.change, trial.fill)
-
-
-def train_stacked(trials: list[Trial]) -> list[nn.Module]:
-    """Trained networks of trials of one size, with pictures of one shape."""
-    kinds = list(dict.fromkeys(map(moves_of, trials)))
-    places = sorted(range(len(trials)), key=lambda k: kinds.index(moves_of(trials[k])))
-    ordered = [trials[k] for k in places]
-    networks = [trial.network() for trial in ordered]
-    pictures, stack = _Pictures(ordered), StackedCnn(networks)
-    gpu, steps = pictures.pool.is_cuda, ordered[0].size.steps
-    optimiser = torch.optim.AdamW(stack.parameters(), weight_decay=0.05, fused=True)
-    x = pictures.pool[:0]
-    for done, rate in enumerate(one_cycle(steps)):
-        if done % pictures.ahead == 0:
-            x = pictures.moved(done).to(torch.bfloat16 if gpu else torch.float32)
-        y = pictures.labels[done]
-        with torch.autocast("cuda", torch.bfloat16, enabled=gpu):
-            logits = stack(x[done % pictures.ahead])
-        loss = F.cross_entropy(logits.float().flatten(0, 1), y.flatten(), reduction="sum")
-        (loss / pictures.batch).backward()  # type: ignore[no-untyped-call]
-        for group in optimiser.param_groups:
-            group["lr"] = rate
-        optimiser.step()
-        optimiser.zero_grad()
-    stack.unstack()
-    trained = dict(zip(places, networks, strict=True))
-    return [trained[k].eval() for k in range(len(trials))]
