@@ -145,7 +145,7 @@ class StackedTraining:
         with torch.autocast(x.device.type, torch.bfloat16, enabled=x.is_cuda):
             logits = self.stack(x)
         loss = F.cross_entropy(logits.float().flatten(0, 1), y.flatten(), reduction="sum")
-        (loss / y.shape[1]).backward()  # type: ignore[no-untyped-call]
+        (loss / y.shape[1]).backward()
         self.rate.copy_(self.rates.index_select(0, self.at)[0])
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=False)
