@@ -109,6 +109,19 @@ def test_a_change_is_found_soon_and_its_time_told(shift):
     assert np.median([abs(test.since - 300) for test, _ in found]) <= 10
 
 
+def test_the_time_of_a_change_stays_told_when_its_evidence_has_faded():
+    """Items are compared with the stream, too, so that a change that lasts becomes the rule."""
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(2200, 12))
+    scores[200:, 0] += 0.8
+    test = ExchangeabilityTest(binned(scores[:100]), BINS)
+    for row in binned(scores[100:]):
+        test.update(row)
+    assert test.alarm
+    assert test.run[0].max() < test.run[1:].max()  # by now a score that never changed leads
+    assert abs(test.since - 100) <= 15
+
+
 def test_the_state_goes_on_bit_for_bit():
     rng = np.random.default_rng(4)
     rows = binned(rng.normal(size=(90, 2)))

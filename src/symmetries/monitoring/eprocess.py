@@ -58,6 +58,10 @@ class ExchangeabilityTest:
 
     Bets are on small, middling and large shifts of the scores, up and down (:func:`log_bets`).
 
+    A change is dated by the bet that ever gained most without a break: ``since`` items came before
+    it began to gain. Evidence fades while a change lasts, because items are compared with those of
+    the stream, too; the date stays.
+
     The state has a size that does not grow: counts of the bins, and K x J numbers.
 
     Args:
@@ -91,6 +95,7 @@ class ExchangeabilityTest:
         self.run: Floats = np.zeros((scores, bets))  # log-wealth since the best start
         self.start = np.zeros((scores, bets), np.int64)
         self.peak = np.zeros(scores)  # the largest log M so far
+        self.best, self.since = 0.0, 0  # the largest run so far, and where it began
 
     def update(self, bins: NDArray[np.int64]) -> None:
         """Take the bins (K,) of the next item's scores."""
@@ -102,6 +107,9 @@ class ExchangeabilityTest:
         self.start[fresh] = n - 1
         self.run = np.where(fresh, 0.0, self.run) + bets
         self.peak = np.maximum(self.peak, self.log_evidence)
+        if self.run.max() > self.best:
+            k, j = np.unravel_index(int(self.run.argmax()), self.run.shape)
+            self.best, self.since = float(self.run[k, j]), int(self.start[k, j])
 
     def p_values(self, bins: NDArray[np.int64]) -> Floats:
         """Count the bins (K,) of the next item, and return its p-values (K,)."""
@@ -129,18 +137,13 @@ class ExchangeabilityTest:
         """Whether the evidence of any score has ever reached the limit."""
         return bool((self.peak >= self.limit).any())
 
-    @property
-    def since(self) -> int:
-        """Estimated number of items of the stream before the change."""
-        k, j = np.unravel_index(int(self.run.argmax()), self.run.shape)
-        return int(self.start[k, j])
-
     def state(self) -> dict[str, Any]:
         """Plain data from which :meth:`restore` goes on, bit for bit."""
         arrays = ("counts", "log_wealth", "run", "start", "peak")
         numbers = {name: getattr(self, name).tolist() for name in arrays}
         how = {"alpha": self.alpha, "seed": self.seed, "shifts": list(SHIFTS)}
-        return {"number": self.number, **how, **numbers}
+        run = {"best": self.best, "since": self.since}
+        return {"number": self.number, **how, **numbers, **run}
 
     @classmethod
     def restore(cls, state: dict[str, Any]) -> "ExchangeabilityTest":
@@ -152,7 +155,9 @@ class ExchangeabilityTest:
         check_whole(state["number"], "number", 0, 2**53)
         check_whole(state["seed"], "seed", 0, 2**63 - 1)
         check_number(state["alpha"], "alpha", 1e-9, 0.5)
+        check_whole(state["since"], "since", 0, state["number"])
         test.number, test.alpha, test.seed = state["number"], state["alpha"], state["seed"]
+        test.best, test.since = float(state["best"]), state["since"]
         for name in ("counts", "start"):
             setattr(test, name, np.array(state[name], np.int64))
         for name in ("log_wealth", "run", "peak"):
