@@ -519,6 +519,45 @@ def test_networks_see_the_same_pictures_whatever_the_law():
         torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-3)
 
 
+def test_many_pictures_are_seen_as_often_as_few():
+    """60 times each, as long as that takes no more than four times the steps."""
+    size = Size(800, 64, 3)
+    assert size.long_enough(300) == size  # 256 times
+    assert size.long_enough(1250) == size  # 61 times
+    for count in (2000, 5000):
+        longer = size.long_enough(count)
+        assert 60 <= longer.seen(count) < 60.1
+        assert dataclasses.replace(longer, steps=800) == size
+    assert size.seen(5000) < 16
+    assert size.long_enough(10**6).steps == 3200
+
+
+def test_trials_are_longer_with_many_pictures_and_what_is_too_short_is_said(monkeypatch):
+    """96 pictures, half of them in a training of at least 4 steps of 16: 1.3 times each."""
+    monkeypatch.setattr(prescribing, "BASES", ({"shift": 0.1},))
+    monkeypatch.setattr(prescribing, "ADDED", ())
+    sizes, own = [], quick_networks.train
+    monkeypatch.setattr(
+        quick_networks, "train", lambda t: sizes.extend(one.size for one in t) or own(t)
+    )
+    data = (torch.rand(96, 1, 8, 8), torch.arange(96) % 2)
+
+    def steps(size):
+        monkeypatch.setitem(SIZES, "quick", size)
+        sizes.clear()
+        with pytest.warns(RuntimeWarning) as caught:
+            symmetries.prescribe(data, preset="quick", device="cpu", progress=False)
+        said = [str(one.message) for one in caught if "each picture" in str(one.message)]
+        return {one.steps for one in sizes}, said
+
+    made, said = steps(Size(4, 16, 2))
+    assert made == {4, 16}  # 4 of what labels forbid, 16 of all trials
+    assert "seen each picture 5 times" in said[0]
+    made, said = steps(Size(50, 16, 2))
+    assert made == {50, 180}
+    assert not said
+
+
 def test_copies_and_networks_that_guess_bring_warnings(monkeypatch):
     monkeypatch.setitem(SIZES, "quick", Size(6, 16, 2))
     monkeypatch.setattr(prescribing, "BASES", ({"shift": 0.1},))

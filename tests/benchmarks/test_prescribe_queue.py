@@ -7,7 +7,7 @@ import pytest
 import torch
 from benchmarks.prescribe import run
 from benchmarks.prescribe.cell import Cell, Setting, ask, measure
-from benchmarks.prescribe.joined import joined, read, shown
+from benchmarks.prescribe.joined import joined, read, shown, stored
 from benchmarks.prescribe.together import side_by_side
 
 from symmetries.analysis import quick_networks
@@ -53,13 +53,26 @@ def test_a_row_that_fails_ends_no_others(tmp_path, computed):
     assert [line.get("failed") for line in lines].count("RuntimeError: out of memory") == 1
     table = joined([out])
     assert [row["labels"] for row in table["rows"]] == [100, 102, 103]  # 101 is tried again
-    stored = tmp_path / "table.json"
-    stored.write_text(json.dumps(table, indent=1))
-    again = joined([stored, out])
+    kept = tmp_path / "table.json"
+    kept.write_text(stored(table))
+    assert json.loads(kept.read_text())["rows"] == table["rows"]
+    again = joined([kept, out])
     assert len(again["runs"]) == 2
     assert [row["run"] for row in again["rows"]] == [0, 0, 0]
-    assert "at least grid: 3 of 3" in shown(again["rows"])
-    assert "at least grid and TrivialAugmentWide: 0 of 3" in shown(again["rows"])
+    lines = shown(again["rows"]).splitlines()
+    assert "| 80.0, 81.5, 81.5, 82.0 |" in lines[4]
+    assert lines[-1] == "| all | 3 of 3 | 0 of 3 | 0 of 3 | 1.0 | 1.5 | 3 of 3 |  |"
+
+
+def test_a_stored_row_is_a_line_with_the_limits_of_classes_that_differ():
+    far = {"rotation": [20.0, 20.0], "shift": [0.1, 0.08000000000000002]}
+    rows = [{**vars(cell), **ASKED, **MEASURED, "by_class": far} for cell in CELLS]
+    text = stored({"name": "prescribe", "runs": [{"commit": "a"}], "rows": rows})
+    assert sum('"accuracy"' in line for line in text.splitlines()) == len(rows)
+    table = json.loads(text)
+    assert table["runs"] == [{"commit": "a"}]
+    assert [row["by_class"] for row in table["rows"]] == [{"shift": [0.1, 0.08]}] * len(rows)
+    assert shown(table["rows"]) == shown(rows)
 
 
 def test_nothing_begins_that_cannot_end(tmp_path, computed):

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -12,6 +12,10 @@ from symmetries.nn.named_networks import named_network
 from symmetries.training.step import mix
 
 LOOKED_AT = (512, 8192)  # pictures at once, on a processor and on a GPU
+SEEN = (
+    60  # how often a training sees each picture: where it is seldom, moves that help seem to hurt
+)
+LONGER = 4  # times the usual steps, at most
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,19 @@ class Size:
     batch: int
     folds: int
     network: str = "cnn"
+
+    def long_enough(self, count: int) -> "Size":
+        """The same with more steps, where so many pictures would be seen too seldom."""
+        needed = math.ceil(SEEN * self.trained_on(count) / self.batch)
+        return replace(self, steps=min(max(self.steps, needed), LONGER * self.steps))
+
+    def seen(self, count: int) -> float:
+        """How often a training sees each of its share of so many pictures."""
+        return self.steps * self.batch / self.trained_on(count)
+
+    def trained_on(self, count: int) -> float:
+        """How many of so many pictures are left where a fold is held out."""
+        return count * (self.folds - 1) / self.folds
 
 
 @dataclass(frozen=True)

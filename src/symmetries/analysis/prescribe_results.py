@@ -11,6 +11,7 @@ from symmetries.analysis.augmentation_laws import MOVES, STILL, UNITS, draw, fix
 from symmetries.analysis.classifiers import Classifier
 from symmetries.analysis.inputs import COPIES, share_of_copies
 from symmetries.analysis.label_conflicts import FURTHEST
+from symmetries.analysis.network_trials import SEEN
 from symmetries.analysis.pictures import example_indices, example_labels, for_display, to_bytes
 from symmetries.analysis.prescribe_trials import Task, points
 from symmetries.analysis.provenance import Info, data_summary
@@ -83,6 +84,10 @@ def cautions(task: Task, chosen: dict[str, float], gain: Estimate, accuracy: flo
         text = f"small networks are right on {100 * accuracy:.0f} % of held-out pictures, guessing "
         text += f"on {100 * guess:.0f} %: what labels forbid, and what helps, can hardly be seen"
         found.append(text)
+    times = task.size.seen(len(task.labels))
+    if times < SEEN / 2:
+        text = f"small networks have seen each picture {times:.0f} times: one that is trained for "
+        found.append(text + "longer may gain more, and by moves that go further")
     if not chosen:
         text = "no augmentation helped small networks on held-out pictures: nothing is prescribed"
         found.append(text)

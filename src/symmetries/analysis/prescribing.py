@@ -73,8 +73,8 @@ def prescribe(
         model: whose accuracy along the prescribed moves is reported, see :func:`symmetries.audit`.
         discovered: a result of :func:`symmetries.discover` on the data, or its symmetries.json: how
             far moves occur is tried, too, and counts where labels limit them.
-        preset: "quick" (convolutional networks) or "default" (residual ones), 800 steps each; None
-            is "quick" on a CPU.
+        preset: "quick" (convolutional networks) or "default" (residual ones), 800 steps each, with
+            many labels up to 3,200; None is "quick" on a CPU.
         fill: value around moved pictures, from 0 to 1; None looks for it at the borders, and where
             these differ pictures are reflected at their edges.
         trust: load a model's file that can run code.
@@ -132,7 +132,7 @@ def prescription(
             fill=around,
             conflicts=conflicts,
             limits=[limits_of(conflicts, name) for name in names],
-            size=size,
+            size=size.long_enough(len(labels)),
             seed=run.seed,
             advance=advance,
             poses_known=discovered is not None,

@@ -39,8 +39,8 @@ def prescribe(
             moves is reported.
         discovered: The symmetries.json of symmetries discover. Motions as wide as those that occur
             in the data are then tried, too, and limits of turns count from them.
-        preset: quick (convolutional networks) or default (residual ones), 800 steps each. If it
-            is not given, default on a GPU and quick on a CPU.
+        preset: quick (convolutional networks) or default (residual ones), 800 steps each, with
+            many labels up to 3,200. If it is not given, default on a GPU and quick on a CPU.
     """
     from symmetries.analysis.prescribing import prescription
     from symmetries.cli.runs import begin
