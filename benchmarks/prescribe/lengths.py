@@ -2,9 +2,10 @@
 
 ``python -m benchmarks.prescribe.lengths --folder DATA --out FILE`` draws labelled pictures for
 development, none of which are test pictures. Networks are trained with each of the motions that
-``prescribe`` tries, and with one of these without changes of light or with mirror images: on two thirds of the labels for 800 and for 3,200 steps of 64 pictures, tested
-on the last third, and on all labels for 1,500 steps of 128, tested on 5,000 others of the training
-set. A line of FILE is a policy with accuracies and log-likelihoods.
+``prescribe`` tries, and with one of these without changes of light or with mirror images: on two
+thirds of the labels for 800 and for 3,200 steps of 64 pictures, tested on the last third, and on
+all labels for 1,500 steps of 128, tested on 5,000 others of the training set. A line of FILE is a
+policy with accuracies and log-likelihoods.
 """
 
 import argparse
