@@ -604,13 +604,15 @@ def test_where_nothing_is_told_the_interval_leaves_everything_open():
 
 
 def test_what_is_absent_is_warned_of_only_where_it_may_be_hidden():
-    def about(verdict, ratio):
+    def about(verdict, ratio, error=0.0):
         part = SimpleNamespace(name="zoom", verdict=verdict, share_told=0.9, reason="")
-        row = Planted("zoom", "factor", 1.1, 1.1, 1.1 * ratio, ratio, 0.1, True)
+        row = Planted("zoom", "factor", 1.1, 1.1, 1.1 * ratio, ratio, 0.1, True, error=error)
         return about_width(part, 0.02, [row])
 
     assert about("absent", 1.4) == []
     assert len(about("absent", 0.7)) == len(about("partial", 1.4)) == 1
+    assert len(about("partial", 1.4, 0.1)) == 1
+    assert about("partial", 1.4, 0.2) == []  # by chance
     model = SimpleNamespace(outer={"zoom": 0.02, "shear": 0.005})
     assert "2 % of the density" in cut_off(model, "zoom")
     assert cut_off(model, "shear") == cut_off(model, "rotation") == ""
