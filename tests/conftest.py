@@ -1,5 +1,8 @@
 """Settings that every test shares."""
 
+import importlib.util
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -31,6 +34,18 @@ def run(monkeypatch, tmp_path):
     monkeypatch.setenv("COLUMNS", "120")
     runner = CliRunner()
     return lambda *arguments: runner.invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="session")
+def fork_server():
+    """A process with the library in it, which forks others."""
+    path = Path(__file__).with_name("fork_server.py")
+    spec = importlib.util.spec_from_file_location("fork_server", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    server = module.ForkServer()
+    yield server
+    server.close()
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import lightning_fabric  # noqa: F401 - here, because every child would import it again
 import torch
+import torch._dynamo  # optimisers import it
 
 sys.path.insert(0, str(Path(__file__).parent))
 from helpers import loss, make_config, make_data, make_model
