@@ -2,7 +2,6 @@
 
 import ast
 import json
-import os
 import re
 import sys
 from pathlib import Path
@@ -21,25 +20,13 @@ import page  # noqa: E402
 import readers  # noqa: E402
 import seeds  # noqa: E402
 
-# A part of the campaign as its script is started.
-START = f"""
-import runpy, sys
-sys.path.insert(0, {str(CAMPAIGN)!r})
-sys.argv = sys.argv[1:]
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
-
 
 @pytest.fixture
-def run(fork_server, tmp_path):
+def run(run_script, tmp_path):
     """Run a part of the campaign in a process of its own; its numbers, or what it printed."""
 
     def start(part, *options):
-        names = {**os.environ, "CAMPAIGN_RESULTS": str(tmp_path), "OMP_NUM_THREADS": "1"}
-        words = [str(CAMPAIGN / f"{part}.py"), *options]
-        process = fork_server.start(START, words, names, tmp_path)
-        out, said = process.communicate(timeout=300)
-        assert process.returncode == 0, out[-2000:] + said[-2000:]
+        out = run_script(CAMPAIGN / f"{part}.py", *options, CAMPAIGN_RESULTS=str(tmp_path))
         path = tmp_path / f"{part}.json"
         return json.loads(path.read_text()) if path.exists() else out
 
