@@ -118,7 +118,7 @@ def test_moves_go_as_far_as_shifts_do():
 
 def test_still_pictures_are_absent():
     images = hooks(800, 0)
-    found = fitted(images, config=small(500, bins=72)).summary(images)["rotation"]
+    found = fitted(images, config=small(300, bins=72)).summary(images)["rotation"]
     assert found.verdict == "absent"
 
 
