@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from symmetries._utils.provenance import source_digest, threads, versions
-from symmetries.learners.base import image_meta
+from symmetries.learners.base import LabelledLearner, acting_meta
 from symmetries.learners.invariant_network.candidates import trained_each
 from symmetries.learners.invariant_network.class_widths import ClassWidths
 from symmetries.learners.invariant_network.likelihoods import (
@@ -187,7 +187,7 @@ class Candidates:
             return
         weights = [value.detach().reshape(1, -1) for value in learner.state_dict().values()]
         identity = {
-            "settings": image_meta(learner, learner.name),
+            "settings": {**LabelledLearner.meta(learner), **acting_meta(learner)},
             "weights": fingerprint(tuple(weights)),
             "data": fingerprint((images, targets)),
             "run": {name: str(run.get(name)) for name in ("device", "precision")},

@@ -1,8 +1,7 @@
 """The symmetry model: prototypes, transformations, new versions and a summary of images."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,12 +16,9 @@ from symmetries._validation.checks import (
 )
 from symmetries._validation.placement import check_like
 from symmetries.actions.base import Action
-from symmetries.actions.resolve import as_image_action
 from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.groups.base import Group
-from symmetries.groups.product import check_learnable
-from symmetries.groups.ranges import resolve_bounds
-from symmetries.learners.base import LearnerModule, image_arguments, image_meta, run_options
+from symmetries.learners.base import ImageLearner, run_options
 from symmetries.learners.symmetry_model.config import USUAL_BOUNDS, SymmetryConfig
 from symmetries.learners.symmetry_model.coordinates import repeat_elements
 from symmetries.learners.symmetry_model.fitting import STAGES, train_jobs
@@ -30,7 +26,7 @@ from symmetries.learners.symmetry_model.health import content_kept
 from symmetries.learners.symmetry_model.networks import FiniteInference, Generative, LieInference
 from symmetries.learners.symmetry_model.summary import summarise
 from symmetries.results import SymmetrySummary
-from symmetries.training import History, load_learner, save_model
+from symmetries.training import History
 from symmetries.training.ensemble import TrainJobs, fit_alone
 from symmetries.training.step import seeded
 
@@ -39,7 +35,7 @@ MOST_REFINEMENTS = 1000
 CHUNK = 2048  # images at a time outside of training
 
 
-class SymmetryModel(LearnerModule):
+class SymmetryModel(ImageLearner):
     r"""Which transformations occur in images, and how much: x = T_eta(x_hat), eta ~ p(eta | x_hat).
 
     Two stages, from images alone. First f, which maps every image of an orbit to one prototype
@@ -63,6 +59,10 @@ class SymmetryModel(LearnerModule):
         (torch.Size([4, 1]), torch.Size([4, 1, 8, 8]), torch.Size([4, 3, 1, 8, 8]))
     """
 
+    name = "symmetry_model"
+    kind = SymmetryConfig
+    config: SymmetryConfig
+
     def __init__(
         self,
         action: Action | Group[Any] | str,
@@ -73,15 +73,7 @@ class SymmetryModel(LearnerModule):
         fill: float | None = None,
         seed: int = 0,
     ) -> None:
-        super().__init__()
-        config = SymmetryConfig.resolve(config)
-        self.act = as_image_action(action, interpolation=config.interpolation, fill=fill)
-        self.config = config.replace(interpolation=self.act.interpolation)
-        self.group = self.act.group
-        self.shape = _checked_shape(shape, self.group)
-        self.seed = seed
-        self.bounds = resolve_bounds(self.group, bounds, USUAL_BOUNDS)
-        self.history: History | None = None
+        super().__init__(action, _checked_shape(shape), config, bounds, fill, seed, USUAL_BOUNDS)
         self.inference: LieInference | FiniteInference
         with seeded(seed):
             if self.group.finite:
@@ -261,18 +253,6 @@ class SymmetryModel(LearnerModule):
         """Share of the images' variance that survives the way to the prototype and back."""
         return content_kept(self, x.to(self.device))
 
-    def save(self, folder: Path | str) -> Path:
-        """Write the model: weights and what is needed to build it again."""
-        return save_model(folder, self, image_meta(self, "symmetry_model"))
-
-    @classmethod
-    def load(cls, folder: Path | str, device: torch.device | str = "cpu") -> Self:
-        """Read what :meth:`save` wrote."""
-        state, meta = load_learner(folder, "symmetry_model", "symmetry model")
-        model = cls(**image_arguments(meta, SymmetryConfig))
-        model.load_state_dict(state)
-        return model.to(device)
-
     def _found(self, x: Tensor) -> Any:  # noqa: ANN401 - elements differ by group
         out = torch.cat([self.inference(part) for part in x.split(CHUNK)])
         return out.argmax(-1) if self.group.finite else self.group.exp(out)
@@ -290,10 +270,9 @@ class SymmetryModel(LearnerModule):
         check_image_shape(x, self.shape, "x")
 
 
-def _checked_shape(shape: tuple[int, int, int], group: Group[Any]) -> tuple[int, int, int]:
+def _checked_shape(shape: tuple[int, int, int]) -> tuple[int, int, int]:
     check_chw(shape)
     if min(shape[1:]) < SMALLEST:
         expected = f"(C, H, W) with sides of at least {SMALLEST} pixels"
         raise invalid("shape", expected, tuple(shape), "enlarge the images first")
-    check_learnable(group)
     return shape[0], shape[1], shape[2]

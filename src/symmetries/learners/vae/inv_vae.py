@@ -294,7 +294,7 @@ class InvVAE(LearnerModule):
         return write_state(as_folder(folder), "model", own, meta)
 
     @classmethod
-    def load(
+    def load(  # type: ignore[override]
         cls, folder: Path | str, symmetry: SymmetryLike, device: torch.device | str = "cpu"
     ) -> Self:
         """Read what :meth:`save` wrote, for the same symmetry model."""

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -31,7 +31,7 @@ from symmetries.nn.diagonal_gaussian import (
     inverse_softplus,
     split_gaussian,
 )
-from symmetries.training import History, Step, load_learner, save_model
+from symmetries.training import History, Step
 from symmetries.training.ensemble import TrainJob, TrainJobs, fit_alone
 from symmetries.training.recipe import plain_settings
 from symmetries.training.step import mix, seeded
@@ -60,6 +60,10 @@ class VAE(LearnerModule):
         >>> vae.bound(x, 10).shape, vae.reconstruct(x).shape, vae.sample(3).shape
         (torch.Size([4]), torch.Size([4, 1, 8, 8]), torch.Size([3, 1, 8, 8]))
     """
+
+    name = "vae"
+    kind = VAEConfig
+    config: VAEConfig
 
     def __init__(
         self, shape: tuple[int, int, int], config: VAEConfig | str = "paper", *, seed: int = 0
@@ -255,18 +259,7 @@ class VAE(LearnerModule):
     def save(self, folder: Path | str) -> Path:
         """Write the model: weights and what is needed to build it again."""
         check_own_prior(self)
-        meta = {"learner": "vae", "shape": list(self.shape), "seed": self.seed}
-        return save_model(folder, self, meta | {"config": self.config.to_dict()})
-
-    @classmethod
-    def load(cls, folder: Path | str, device: torch.device | str = "cpu") -> Self:
-        """Read what :meth:`save` wrote."""
-        state, meta = load_learner(folder, "vae", "VAE")
-        channels, height, width = meta["shape"]
-        config = VAEConfig.from_dict(meta["config"])
-        model = cls((channels, height, width), config, seed=meta["seed"])
-        model.load_state_dict(state)
-        return model.to(device)
+        return super().save(folder)
 
     def _check(self, x: Tensor, samples: int) -> None:
         check_image_shape(x, self.shape, "x")
