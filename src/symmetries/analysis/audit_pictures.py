@@ -40,7 +40,7 @@ def draw_audit(
     half_width: Sequence[float] | None = None,
     curve_examples: int = CURVE_EXAMPLES,
 ) -> AuditPictures:
-    """Orbits of some examples with the model's outputs along them, and aligned saliency maps.
+    """Return orbits of some examples with the model's outputs, and aligned saliency maps.
 
     Args:
         model: from images to logits.
@@ -79,7 +79,7 @@ def orbit_tracks(
     half_width: Sequence[float] | None = None,
     curve_examples: int = CURVE_EXAMPLES,
 ) -> list[Track]:
-    """Probability of the right class along every parameter, or along the elements.
+    """Return the probability of the right class along each parameter, or for each element.
 
     Where there are no labels, the right class is the one predicted for the image as it is.
     """
@@ -111,7 +111,7 @@ def orbit_tracks(
 
 
 def explained_classes(model: Model, x: Tensor, labels: Tensor | None, rows: list[int]) -> Tensor:
-    """Labels of some images, or the classes that the model predicts for them."""
+    """Return the labels of some images, or the classes that the model predicts for them."""
     if labels is not None:
         return labels[rows].to(x.device)
     with torch.no_grad():

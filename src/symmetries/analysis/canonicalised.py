@@ -119,7 +119,7 @@ class CanonicalisedModel(nn.Module):
         return torch.where(moves[:, None, None, None, None], seen, images[:, None]), matrix
 
     def _given(self, answer: Any) -> Any:  # noqa: ANN401
-        """The answer as the model gives it: its logarithms of probabilities are undone."""
+        """Return the answer as the model gives it, with logarithms of probabilities undone."""
         return answer.exp() if self.kind == "probabilities" else answer
 
     def check_tensor(self, answer: Any) -> None:  # noqa: ANN401

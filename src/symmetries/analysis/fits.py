@@ -97,7 +97,7 @@ def read_and_train(
     network: str | nn.Module | None = None,
     test: Readable | None = None,
 ) -> tuple[ImageSet, ImageSet, Classifier, Classifier | None]:
-    """Training images, test images, a fitted classifier, and a plain one beside a network.
+    """Return training images, test images, a fitted classifier, and a plain one beside a network.
 
     Arguments are those of :func:`fit`; ``say`` is called with a message if a background was found,
     and ``reading`` says how data is read.
@@ -129,7 +129,7 @@ def describe_classifier(
     place: torch.device,
     run: RunInfo,
 ) -> FitResult:
-    """The numbers and the pictures of a fitted classifier.
+    """Return the numbers and the pictures of a fitted classifier.
 
     Args:
         seen: the images that it was trained on.
@@ -173,7 +173,7 @@ def describe_classifier(
 
 
 def no_better_than_guessing(low: float, labels: NDArray[Any]) -> tuple[str, ...]:
-    """A warning if one answer for all images may be right as often as a classifier.
+    """Return a warning if the same answer for all images may be right as often as the classifier.
 
     Args:
         low: lower end of the interval of the classifier's accuracy.

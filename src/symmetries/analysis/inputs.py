@@ -44,7 +44,7 @@ def read_images(
     fit: Fit = "stretch",
     skip_bad: bool = False,
 ) -> ImageSet:
-    """The images of one split.
+    """Read the images of one split.
 
     Args:
         data: a name of :func:`symmetries.data.load`, a file or a folder; or data in memory, which
@@ -67,7 +67,7 @@ def read_images(
 
 
 def read_splits(data: Readable, **reading: Unpack[Reading]) -> tuple[ImageSet, ImageSet]:
-    """Training and test images; a fifth is held out where the data has no test split.
+    """Read training and test images; a fifth is held out if the data have no test split.
 
     The same fifth in all runs, so that no audit scores images that a fit with another seed has
     seen. Arguments as in :func:`read_images`.
@@ -117,7 +117,7 @@ def resized(images: ImageSet, size: tuple[int, int], fit: Fit = "stretch") -> Im
 def resolve_background(
     images: ImageSet, fill: float | None, say: Say | None = None, *, per_channel: bool = False
 ) -> float:
-    """The value of the background: as given, or found at the borders.
+    """Return the value of the background: the given one, or that of the borders.
 
     Args:
         images: that are moved.
@@ -171,7 +171,7 @@ def check_pictures(images: ImageSet) -> None:
 
 
 def check_what_stays(images: ImageSet, colours: bool = False) -> None:
-    """Warn if something at the border stays in all pictures, and so tells how each is moved.
+    """Warn if something at the border is the same in all pictures, which reveals their poses.
 
     The mean picture is compared with itself after half a turn, as a round window or a plain
     background, which tell nothing of turns, are the same. Of what varies at the border, more than
@@ -199,7 +199,7 @@ def check_what_stays(images: ImageSet, colours: bool = False) -> None:
 
 
 def without_constant(images: ImageSet) -> ImageSet:
-    """Images without those of one colour, which say nothing about symmetries; warns about them."""
+    """Return the images that are not of a single colour; warn if some were left out."""
     check_content(images)
     varied = _varied(images)
     if bool(varied.all()):

@@ -194,7 +194,7 @@ def describe_generators(
     vectors: int,
     run: Session,
 ) -> GeneratorResult:
-    """The result of :func:`generators` for a table."""
+    """Return the result of :func:`generators` for a table."""
     epsilon = EPSILON["fit" if model is None else "model"] if epsilon is None else epsilon
     check_number(epsilon, "epsilon", 1e-12, 1)
     check_number(level, "level", 0.5, 0.9999)

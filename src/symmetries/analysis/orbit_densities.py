@@ -128,7 +128,7 @@ def draw_poses(images: ImageSet, model: OrbitPosterior, found: OrbitFindings) ->
 
 
 def read_densities(model: OrbitPosterior, images: Tensor, folds: Tensor) -> list[Densities]:
-    """Densities of pictures (N, C, H, W), each by the fit of its fold (N,)."""
+    """Return densities of pictures (N, C, H, W), each by the fit of its fold (N,)."""
     rows, parts = [], []
     for fold in folds.unique().tolist():
         inside = (folds == fold).nonzero()[:, 0]

@@ -85,7 +85,7 @@ def label_numbers(loaded: Loaded, names: Names | None) -> tuple[int, ...] | None
 
 
 def right_answers(loaded: Loaded, labels: Tensor, names: Names | None) -> Tensor:
-    """The number of the logit that stands for each label (N,); -1 where there is none."""
+    """Return the number of the logit of each label (N,); -1 if there is none."""
     numbers = label_numbers(loaded, names)
     if numbers is None:
         return labels
@@ -105,7 +105,7 @@ def load_classifier(
     output: Output = None,
     inputs: str | Mapping[str, Any] | None = None,
 ) -> Loaded:
-    """A classifier in memory, or the one that a name stands for.
+    """Return a classifier that is given in memory, or load the one that a name stands for.
 
     - a folder: the model/ of ``symmetries fit``, or the folder that holds it;
     - an ``.onnx`` file;

@@ -87,7 +87,7 @@ def fit_table(table: VectorTable, law: str, degree: int | None, first: Tensor) -
 
 
 def raised(y: Tensor, power: float) -> Tensor:
-    """A power of positive numbers, relative to their median; the logarithm for 0, y itself for 1.
+    """Raise positive numbers, relative to their median, to a power; 0 is the logarithm, 1 y itself.
 
     Example:
         >>> raised(torch.tensor([1.0, 2.0, 4.0]), 2.0)

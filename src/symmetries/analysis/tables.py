@@ -184,7 +184,7 @@ def _outputs(y: NDArray[Any] | Tensor | None, count: int) -> Tensor | None:
 
 
 def _check_size(values: Tensor, name: str) -> None:
-    """Raise unless numbers are finite, and so are their squares."""
+    """Raise an error unless all numbers and their squares are finite."""
     check_finite(values, name)
     size = float(values.abs().max()) if values.numel() else 0.0
     if size > LARGEST or 0 < size < 1 / LARGEST:

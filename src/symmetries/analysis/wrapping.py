@@ -72,7 +72,7 @@ def wrap(
     progress: bool = True,
     **training: Any,  # noqa: ANN401 - of OrbitPosterior.fit
 ) -> WrapResult:
-    """Put a canonicaliser in front of a frozen model, so that moved pictures are answered as usual.
+    """Put a canonicaliser in front of a frozen model, which then answers moved pictures as well.
 
     Pictures are moved to the most likely pose of the reference data, where that is more likely than
     the pose that they have by a threshold; answers with positions are moved back. The rule is

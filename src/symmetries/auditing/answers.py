@@ -1,4 +1,4 @@
-"""What a model answers, read as logits: probabilities, single logits, objects with ``.logits``."""
+"""Conversion of a model's outputs to logits: probabilities, single logits, ``.logits``."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -187,7 +187,7 @@ def read_logits(
 
 
 def plain(output: Any) -> Any:  # noqa: ANN401 - whatever a model returns
-    """Logits of an object or a mapping that has them, the one output of a container; else as is.
+    """Return the logits of an object or mapping, or the one output of a container; else the output.
 
     Example:
         >>> plain({"logits": torch.zeros(2, 3), "loss": None}).shape
@@ -256,7 +256,7 @@ def pick(output: Any, name: str) -> Any:  # noqa: ANN401 - whatever a model retu
 
 
 def are_probabilities(output: Tensor) -> bool:
-    """Whether all rows are not negative and sum to one, up to rounding; reads values."""
+    """Whether all rows are non-negative and sum to one, up to rounding. This reads values."""
     if output.ndim != 2 or output.shape[1] < 2 or not output.is_floating_point():
         return False
     slack = 1e-3 if output.dtype in (torch.float32, torch.float64) else 2e-2

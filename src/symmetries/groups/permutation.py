@@ -34,7 +34,7 @@ class Permutation(Group[Tensor]):
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """How many places each item moves."""
+        """One parameter for each item: the number of places that it moves."""
         bound = float(max(self.n - 1, 1))
         return tuple(Parameter(f"place_{i}", "step", bound) for i in range(self.n))
 

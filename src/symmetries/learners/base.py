@@ -1,4 +1,4 @@
-"""What every learner can do: fit, save, load, summary and report."""
+"""The protocol of all learners: fit, save, load, summary and report."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -232,7 +232,7 @@ class ImageLearner(LearnerModule):
 
 
 def acting_meta(model: Any) -> dict[str, Any]:  # noqa: ANN401 - a learner of images
-    """Return what is stored of the action of a learner, for :func:`stored_action`."""
+    """Return the settings of a learner's action that :func:`stored_action` needs."""
     names = ("interpolation", "padding", "fill")
     return {
         "group": group_name(model.group),
