@@ -297,7 +297,7 @@ def test_edges_that_are_steps_are_said():
             warnings.simplefilter("always")
             model = SymmetryModel("rotation", (1, 16, 16), config)
             model.fit(images, stages=("inference",), progress=False)
-        assert any("edges are steps" in str(w.message) for w in caught) == said
+        assert any("edges are sharp steps" in str(w.message) for w in caught) == said
 
 
 def test_bounds_that_leave_the_frame_are_said():

@@ -89,7 +89,7 @@ def check_same(**tensors: Tensor) -> None:
         check_floats(tensors[name], name, "...")
     for name, other in others:
         if other != shape:
-            raise invalid(name, f"the shape of {first} {shape}", other, "nothing is broadcast here")
+            raise invalid(name, f"the shape of {first} {shape}", other, "give equal shapes")
 
 
 def check_broadcast(own: int = 0, /, **tensors: Tensor) -> None:

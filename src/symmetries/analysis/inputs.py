@@ -76,7 +76,7 @@ def read_splits(data: Readable, **reading: Unpack[Reading]) -> tuple[ImageSet, I
     if isinstance(data, str | Path) and has_test_split(str(data)):
         return train, read_images(data, "test", **reading)
     if len(train) < 2:
-        raise invalid("data", "at least 2 images", len(train), "some are held out for testing")
+        raise invalid("data", "at least 2 images", len(train), "give more: some are held out")
     order = torch.randperm(len(train), generator=torch.Generator().manual_seed(0))
     held_out = max(1, len(train) // 5)
     return train.subset(order[held_out:]), train.subset(order[:held_out])
@@ -189,12 +189,12 @@ def check_what_stays(images: ImageSet, colours: bool = False) -> None:
     uneven = mean - mean.mean(0) if colours else (mean - mean.flip(-1)) / 2
     if float(uneven.square().mean()) < max(GREY_LEVEL**2, float(variance.mean())):
         return
-    text = "what is seen at the border (light, a stamp, a background) is nearly the same in all "
-    text += "pictures: it tells the pose, so that things that are turned or moved in front of it "
-    text += "do not count; cut them out, or divide by the mean picture"
+    text = "the border (light, a stamp or a background) is nearly the same in all pictures and "
+    text += "reveals their poses, so that objects that move in front of it are not counted; crop "
+    text += "the objects, or divide by the mean picture"
     if colours:
-        text = "the border has nearly the same colours in all pictures: they tell the hue, so that "
-        text += "things in front that change theirs do not count; make the background grey or black"
+        text = "the border has nearly the same colours in all pictures and reveals their hues, so "
+        text += "that objects whose hue changes are not counted; make the background grey or black"
     warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 

@@ -164,7 +164,7 @@ def planar_group(result: GeneratorResult, name: str) -> MatrixGroup:
     side = len(next(part.matrix for part in result.generators if part.matrix is not None))
     if side != 3:
         got = f"generators of {side - 1} coordinates"
-        raise invalid(name, "generators of two coordinates", got, "pictures are moved in a plane")
+        raise invalid(name, "generators of two coordinates", got, "give generators of the plane")
     return group if group.planar else group.homogeneous()
 
 

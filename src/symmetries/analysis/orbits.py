@@ -171,7 +171,7 @@ def neighbour_distance(images: Tensor) -> float:
         0.25
     """
     if len(images) < 2:
-        raise invalid("images", "at least 2 images", len(images), "neighbours are compared")
+        raise invalid("images", "at least 2 images", len(images), "give more images")
     flat = images.flatten(1).to(torch.promote_types(images.dtype, torch.float32))
     distances = torch.cdist(flat, flat).fill_diagonal_(torch.inf)
     return float(distances.amin(1).median() / math.sqrt(flat.shape[1]))

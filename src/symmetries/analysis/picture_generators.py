@@ -129,7 +129,7 @@ def _task(
     varies = size > 1e-12 * outputs.abs().amax(0)
     if not bool(varies.any()):
         got = "the same output for all pictures"
-        raise invalid("model", "a function that varies", got, "every field is a symmetry of it")
+        raise invalid("model", "a function that varies", got, "give another model")
     kept = varies.nonzero()[:, 0]
     problem = PictureProblem(lambda x: function(x)[:, kept] / size[kept], family, len(kept))
     return problem.with_units(pictures[first][:1000])

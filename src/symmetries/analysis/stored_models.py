@@ -336,7 +336,7 @@ def unfit(error: Exception, images: Tensor) -> ValueError:
     expected = f"a function of any number of images {tuple(images.shape[1:])}"
     remedy = "see --resize; export it with a dynamic first axis"
     if any(name in got for name in ("Half", "BFloat16", "Double")):
-        remedy = 'give it in float32 (model.float()); precision="bf16-true" or "64-true" is apart'
+        remedy = 'give it in float32 (model.float()); precision="64-true" converts it'
     if "channels" in got:
         remedy = "give pictures with those that it takes: grey ones are given three with normalize="
         remedy += " (--normalize), or by images.expand(-1, 3, -1, -1)"

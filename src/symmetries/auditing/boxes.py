@@ -43,7 +43,7 @@ def read_boxes(output: Any, count: int) -> list[Tensor]:  # noqa: ANN401 - what 
             labels = torch.as_tensor(known["labels"]).detach().double().cpu()
             if labels.shape != boxes.shape[:1]:
                 got = f"labels of shape {tuple(labels.shape)} for {len(boxes)} boxes"
-                raise invalid("model", "one label for each box", got, "or give boxes alone")
+                raise invalid("model", "one label for each box", got, "add the others")
             boxes = torch.cat((boxes, labels[:, None]), 1)
         found.append(boxes[boxes[:, :4].abs().sum(1) > 0])
     if len({boxes.shape[1] for boxes in found}) > 1:

@@ -117,7 +117,7 @@ def make_moves(
     else:
         elements = every if identity else every[1:]
         if not elements:
-            raise invalid("group", "more than the identity", repr(acting), "or set identity=True")
+            raise invalid("group", "more than the identity", repr(acting), "try identity=True")
     moves = Moves(action, elements, every is not None)
     _check_acts(moves, x)
     return moves

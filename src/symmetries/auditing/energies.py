@@ -79,7 +79,7 @@ def audit_energies(
         raise wrong_type("model", "a function from a structure to its energy", model, remedy)
     check_whole(samples, "samples", most=10**6)
     if len(structures) < 2:
-        raise invalid("structures", "at least 2", len(structures), "one gives no standard error")
+        raise invalid("structures", "at least 2", len(structures), "give more structures")
     rows: dict[str, list[float]] = {}
     worst: dict[str, float] = {}
     for i, structure in enumerate(structures):

@@ -113,7 +113,7 @@ def labelled_inputs(data: "Labelled | Inputs", model: Model) -> tuple[Tensor, Te
     if y is not None and not isinstance(y, Tensor):
         raise wrong_type("y", "a tensor of class numbers", y, "use torch.tensor")
     if isinstance(x, Tensor) and len(x) < 2:
-        raise invalid("x", "at least 2 examples", len(x), "one gives no standard error")
+        raise invalid("x", "at least 2 examples", len(x), "give more examples")
     return x, y
 
 

@@ -79,7 +79,7 @@ def lie_derivative(
     action = resolve_action(group, x)
     acting = action.group
     if not is_smooth(acting):
-        remedy = "a finite group has no small elements: use its errors"
+        remedy = "use the errors of its elements: a finite group has no small ones"
         raise invalid("group", "a continuous group", repr(acting), remedy)
     moves = make_moves(action, x[:2], samples=1)
     if layers and not isinstance(model, nn.Module):

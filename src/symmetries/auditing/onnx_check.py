@@ -156,4 +156,4 @@ def output_name(graph: Any, output: str | None) -> str:  # noqa: ANN401 - protob
         return output or names[0]
     if output.isdecimal() and int(output) < len(names):
         return names[int(output)]
-    raise invalid("output", f"one of {', '.join(names)}", repr(output), "or its number")
+    raise invalid("output", f"one of {', '.join(names)}", repr(output), "choose one, or its number")

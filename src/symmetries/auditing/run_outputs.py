@@ -128,7 +128,7 @@ def choose_law(
         return model, None, kind
     if isinstance(kind, str) and kind not in KINDS:
         expected = f"one of {', '.join(map(repr, (*CLASSIFIERS, *KINDS)))}"
-        raise invalid("output", expected, repr(kind), "or NAME:KIND for one of several outputs")
+        raise invalid("output", expected, repr(kind), "choose one of these, or NAME:KIND")
     if kind is None:
         kind = found_kind(model, x, images)
     if kind is None:

@@ -99,7 +99,7 @@ class ImageSet:
         low, high = int(chosen.min()), int(chosen.max())
         if low < -len(self) or high >= len(self):
             expected = f"positions below {len(self)}"
-            raise invalid("indices", expected, f"{low} to {high}", "the set is smaller than that")
+            raise invalid("indices", expected, f"{low} to {high}", "choose positions in the set")
         labels = None if self.labels is None else self.labels[chosen]
         return ImageSet(self.images[chosen], labels, self.name, self.class_names)
 
@@ -185,7 +185,7 @@ def standardise(images: Tensor, reference: Tensor) -> Tensor:
     check_held(reference, "reference")
     deviation, mean = torch.std_mean(reference)
     if float(deviation) == 0:
-        raise invalid("reference", "more than one pixel value", "a constant", "nothing to scale by")
+        raise invalid("reference", "more than one pixel value", "a constant", "give other images")
     return (images - mean) / deviation
 
 

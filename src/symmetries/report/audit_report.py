@@ -235,9 +235,9 @@ def _lie_sections(result: AuditResult) -> list[Section]:
         cells += ["" if alone is None else f"{factor * alone**0.5:.3g}"]
         shown.append([*cells, f"{factor * row.rounding**0.5:.1g}"])
     text = (
-        "How fast the outputs change as each parameter leaves 0, in root mean square over their "
-        "components: the Lie derivative (local equivariance error, Gruver et al. 2022), with what "
-        "resampling and rounding alone contribute, in the same unit."
+        "How fast the outputs change as each parameter moves away from 0, in root mean square "
+        "over their components: the Lie derivative (local equivariance error, Gruver et al. 2022), "
+        "with what resampling and rounding alone contribute, in the same unit."
     )
     header = ("parameter", "change", "resampling alone", "rounding")
     return [Section("How fast it breaks", text, blocks=[Table(header, shown)])]
