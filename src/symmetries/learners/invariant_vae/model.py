@@ -163,7 +163,7 @@ class InvariantVAE(ImageLearner):
     def encode(
         self, x: Tensor, views: int = VIEWS, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Mean and scale, each (N, latent), of q(z | x), averaged over views of each image.
+        """Return mean and scale, each (N, latent), of q(z | x), averaged over views of each image.
 
         Args:
             x: (N, C, H, W).
@@ -181,16 +181,16 @@ class InvariantVAE(ImageLearner):
         return mean.unflatten(0, count).mean(1), scale.unflatten(0, count).mean(1)
 
     def decode(self, z: Tensor) -> Tensor:
-        """Means (N, C, H, W) of p(x_hat | z)."""
+        """Return the means (N, C, H, W) of p(x_hat | z)."""
         return self.decoder(z)
 
     def log_posterior(self, x: Tensor) -> Tensor:
-        """Log q(g | x) of all elements of a finite group, (N, order)."""
+        """Return log q(g | x) of all elements of a finite group, (N, order)."""
         context, _ = self.posterior(x)
         return cast(ConditionalCategorical, self.posterior.distribution).log_probs(context)
 
     def log_prior(self, z: Tensor) -> Tensor:
-        """Log p(g | z) of all elements of a finite group, (N, order)."""
+        """Return log p(g | z) of all elements of a finite group, (N, order)."""
         context = self.prior_eta(z)
         return cast(ConditionalCategorical, self.prior_eta.distribution).log_probs(context)
 
@@ -202,7 +202,7 @@ class InvariantVAE(ImageLearner):
 
     @torch.no_grad()
     def sample_eta(self, x: Tensor, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """Transformations (N, n, dim) from q(eta | x); whole steps for finite groups."""
+        """Draw transformations (N, n, dim) from q(eta | x); whole steps for finite groups."""
         check_image_shape(x, self.shape, "x")
         check_whole(n, "n")
         check_like(x, self.free_noise, "x")
@@ -215,7 +215,7 @@ class InvariantVAE(ImageLearner):
     def sample_prior_eta(
         self, x: Tensor, n: int, generator: torch.Generator | None = None
     ) -> Tensor:
-        """Transformations (N, n, dim) from p(eta | z) at the mean codes of images."""
+        """Draw transformations (N, n, dim) from p(eta | z) at the mean codes of images."""
         check_image_shape(x, self.shape, "x")
         check_whole(n, "n")
         check_generator(generator)
@@ -225,13 +225,13 @@ class InvariantVAE(ImageLearner):
 
     @torch.no_grad()
     def reconstruct(self, x: Tensor) -> Tensor:
-        """Prototypes moved back (N, C, H, W), by the likeliest of some samples of q(eta | x)."""
+        """Return prototypes moved back (N, C, H, W), by the likeliest of some samples of eta."""
         prototypes = self.prototype(x)
         parts = zip(x.split(512), prototypes.split(512), strict=True)
         return torch.cat([moved_back(self, part, hat) for part, hat in parts])
 
     def reconstruction_error(self, x: Tensor) -> Tensor:
-        """Mean square difference (N,) between images and their reconstructions."""
+        """Return the mean square difference (N,) between images and their reconstructions."""
         return (self.reconstruct(x) - x).square().mean((1, 2, 3))
 
     def fit_codes(
@@ -244,7 +244,7 @@ class InvariantVAE(ImageLearner):
     def sample(
         self, n: int, generator: torch.Generator | None = None, codes: str = "prior"
     ) -> tuple[Tensor, Tensor]:
-        """New images and their prototypes, each (n, C, H, W): z -> prototype -> eta -> x.
+        """Draw new images and their prototypes, each (n, C, H, W): z -> prototype -> eta -> x.
 
         Codes z are from the "prior", or from the density "fitted" by :meth:`fit_codes`.
         """
@@ -259,7 +259,7 @@ class InvariantVAE(ImageLearner):
     def bound(
         self, x: Tensor, samples: int = 300, generator: torch.Generator | None = None
     ) -> Tensor:
-        r"""Importance-weighted lower bound (N,) on log p(x), in nats; K joint samples.
+        r"""Return an importance-weighted lower bound (N,) on log p(x) in nats, of K joint samples.
 
         .. math:: \log \frac1K \sum_k \frac{N(x; T_{\eta_k} \hat x_k, \sigma^2)\, p(\eta_k | z_k)\,
                   p(z_k)}{q(\eta_k | x)\, q(z_k | x)}

@@ -138,7 +138,7 @@ class Posterior(nn.Module):
         return context, self.centre(torch.stack(back, -1).mean(1))
 
     def centre(self, vectors: Tensor) -> Tensor:
-        """The directions of vectors (N, 2 m), m cosines and m sines, as parameters (N, dim)."""
+        """Return directions of vectors (N, 2 m), m cosines and m sines, as parameters (N, dim)."""
         cosine, sine = vectors.chunk(2, -1)
         angles = iter(torch.atan2(sine, cosine).unbind(-1))
         zero = vectors.new_zeros(len(vectors))
@@ -148,7 +148,7 @@ class Posterior(nn.Module):
     def sample(
         self, x: Tensor, n: int, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Parameters (N, n, dim) from q(eta | x), and their log-densities (N, n); Lie groups."""
+        """Draw parameters (N, n, dim) from q(eta | x), with log-densities (N, n); Lie groups."""
         context, centre = self(x)
         delta = self.distribution.sample(context, n, generator)
         if len(self.windings) > 1:  # as near as whole turns bring it: more of them need not count
@@ -168,7 +168,7 @@ def circle_angles(
 
 
 def whole_turns(group: Group[Any], bounds: Sequence[float], config: InvariantVAEConfig) -> Tensor:
-    """0, 1, -1, 2 and -2 turns (5, dim) of an angle that closes up; none (1, dim) otherwise.
+    """Return 0, 1, -1, 2 and -2 turns (5, dim) of an angle that closes up; else none (1, dim).
 
     Of a single angle only: sums over the turns of several would take long.
     """
@@ -203,7 +203,7 @@ def wound_log_prob(
 def make_distribution(
     group: Group[Any], bounds: Sequence[float], context: int, config: InvariantVAEConfig
 ) -> ConditionalFlow | ConditionalCategorical:
-    """A conditional distribution over the group."""
+    """Return a conditional distribution over the group."""
     if group.finite:
         return ConditionalCategorical(group.order, context, hidden=config.flow.conditioner)
     return ConditionalFlow(

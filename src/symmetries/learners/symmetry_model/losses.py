@@ -147,7 +147,7 @@ def generative_loss(
     act: ImageAction,
     config: SymmetryConfig,
 ) -> Terms:
-    """-log p(eta | x_hat'), the prototype x_hat' taken from an independently moved image.
+    """Return -log p(eta | x_hat') with the prototype x_hat' of an independently moved image.
 
     As f is not perfect, x_hat' = T_{f(T_r x)}^-1 T_r x is not quite x_hat, and eta = f(x) would not
     quite lead from it to x: p would learn the scatter of f as well. The element that does is known,

@@ -117,7 +117,7 @@ class SymmetryModel(ImageLearner):
 
     @torch.no_grad()
     def element(self, x: Tensor, refine: int = 0) -> Any:  # noqa: ANN401 - elements differ by group
-        """The group element e with x = T_e x_hat, refined by treating x_hat as an image n times.
+        """Return the element e with x = T_e x_hat, refined by treating x_hat as an image n times.
 
         Args:
             x: (N, C, H, W), on the model's device.
@@ -134,7 +134,7 @@ class SymmetryModel(ImageLearner):
 
     @torch.no_grad()
     def infer(self, x: Tensor, refine: int = 0) -> Tensor:
-        """Parameters eta (N, dim) of images (N, C, H, W).
+        """Return the parameters eta (N, dim) of images (N, C, H, W).
 
         With ``refine`` the group must be closed, as composed elements need parameters again.
         """
@@ -149,7 +149,7 @@ class SymmetryModel(ImageLearner):
 
     @torch.no_grad()
     def prototype(self, x: Tensor, refine: int = 0) -> Tensor:
-        """Prototypes (N, C, H, W) of images, by one resampling of each image.
+        """Return the prototypes (N, C, H, W) of images, by one resampling of each image.
 
         Args:
             x: (N, C, H, W).
@@ -159,7 +159,7 @@ class SymmetryModel(ImageLearner):
 
     @torch.no_grad()
     def sample_eta(self, x: Tensor, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """Transformations (N, n, dim) drawn from p(eta | x_hat); whole steps for finite groups."""
+        """Draw transformations (N, n, dim) from p(eta | x_hat); whole steps for finite groups."""
         drawn = self._draw(self.prototype(x), n, generator)
         return torch.as_tensor(self.group.log(drawn)) if self.group.finite else drawn
 
@@ -180,12 +180,12 @@ class SymmetryModel(ImageLearner):
         return self.act.orbit(self.group.compose(new, every), x)
 
     def augment(self, batch: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """One new version of each image (N, C, H, W): a transform for any training loop."""
+        """Draw one new version of each image (N, C, H, W): a transform for any training loop."""
         return self.sample(batch, 1, generator)[:, 0]
 
     @torch.no_grad()
     def log_prob(self, x: Tensor, eta: Tensor) -> Tensor:
-        """Log p(eta | x_hat(x)): density per unit of eta, or log-probability in a finite group.
+        """Return log p(eta | x_hat(x)): a density per unit of eta, or a log-probability if finite.
 
         Args:
             x: (N, C, H, W).
@@ -202,7 +202,7 @@ class SymmetryModel(ImageLearner):
     def marginals(
         self, x: Tensor, bins: int = 60, n: int = 2048, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Densities of each parameter under p(eta | x_hat), for every image.
+        """Return the densities of each parameter under p(eta | x_hat), for every image.
 
         Returns:
             Edges (dim, bins + 1), and densities (N, dim, bins) that integrate to one; what falls
@@ -227,7 +227,7 @@ class SymmetryModel(ImageLearner):
         n: int = 1024,
         seed: int = 0,
     ) -> SymmetrySummary:
-        """What symmetries the images have: a width, a noise floor and a verdict per parameter.
+        """Summarise the symmetries of images: a width, a noise floor and a verdict per parameter.
 
         Args:
             x: (N, C, H, W), or a set of images.
@@ -250,7 +250,7 @@ class SymmetryModel(ImageLearner):
         return summarise(self, part, classes, names, n=n, seed=seed)
 
     def content_kept(self, x: Tensor) -> float:
-        """Share of the images' variance that survives the way to the prototype and back."""
+        """Return the share of the variance that survives the way to the prototype and back."""
         return content_kept(self, x.to(self.device))
 
     def _found(self, x: Tensor) -> Any:  # noqa: ANN401 - elements differ by group

@@ -92,13 +92,13 @@ class VAE(LearnerModule):
         return self.config.least_noise + F.softplus(self.free_noise)
 
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and scale, each (N, latent), of q(z | x)."""
+        """Return the mean and scale, each (N, latent), of q(z | x)."""
         check_image_shape(x, self.shape, "x")
         check_like(x, self.free_noise, "x")
         return split_gaussian(self.encoder(x))
 
     def decode(self, z: Tensor) -> Tensor:
-        """Means (N, C, H, W) of p(x | z)."""
+        """Return the means (N, C, H, W) of p(x | z)."""
         return self.decoder(z)
 
     def fit(
@@ -169,7 +169,7 @@ class VAE(LearnerModule):
     def bound(
         self, x: Tensor, samples: int = 300, generator: torch.Generator | None = None
     ) -> Tensor:
-        r"""Importance-weighted lower bound (N,) on log p(x), in nats; the ELBO for one sample.
+        r"""Return an importance-weighted lower bound (N,) on log p(x) in nats; the ELBO for one sample.
 
         .. math:: \log \frac1K \sum_k \frac{p(x | z_k) p(z_k)}{q(z_k | x)}, \qquad z_k \sim q(z | x)
 
@@ -191,7 +191,7 @@ class VAE(LearnerModule):
     def draw(
         self, x: Tensor, k: int, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Codes (N, k, latent) from q(z | x), and log p(z) - log q(z | x), (N, k)."""
+        """Draw codes (N, k, latent) from q(z | x), and log p(z) - log q(z | x), (N, k)."""
         check_whole(k, "k")
         check_generator(generator)
         mean, scale = (part[:, None] for part in self.encode(x))
@@ -201,12 +201,12 @@ class VAE(LearnerModule):
 
     @torch.no_grad()
     def reconstruct(self, x: Tensor) -> Tensor:
-        """Means (N, C, H, W) at the mean codes of images."""
+        """Return the means (N, C, H, W) at the mean codes of images."""
         self._check(x, 1)
         return torch.cat([self.decode(self.encode(part)[0]) for part in in_parts(x, 1)])
 
     def reconstruction_error(self, x: Tensor) -> Tensor:
-        """Mean square difference (N,) between images and their reconstructions."""
+        """Return the mean square difference (N,) between images and their reconstructions."""
         return (self.reconstruct(x) - x).square().mean((1, 2, 3))
 
     def fit_codes(
@@ -267,7 +267,7 @@ class VAE(LearnerModule):
 
 
 def elbo_loss(model: VAE, x: Tensor, step: Step) -> dict[str, Tensor]:
-    """Minus the ELBO, the mean over a batch (B, C, H, W), with one sample of z for each image.
+    """Return minus the mean ELBO of a batch (B, C, H, W), with one sample of z for each image.
 
     At the start of training the KL counts less, see ``kl_warmup``.
     """
@@ -291,7 +291,7 @@ LEAST_KL = 0.1  # nats
 
 @torch.no_grad()
 def code_kl(model: VAE, x: Tensor) -> Tensor:
-    """Information of q(z | x) about images: the mean KL to the prior in nats, a scalar."""
+    """Return the mean KL of q(z | x) to the prior in nats: how much codes say about images."""
     return model.prior.kl(*model.encode(x)).mean()
 
 
