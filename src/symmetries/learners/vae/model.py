@@ -169,7 +169,7 @@ class VAE(LearnerModule):
     def bound(
         self, x: Tensor, samples: int = 300, generator: torch.Generator | None = None
     ) -> Tensor:
-        r"""Return an importance-weighted lower bound (N,) on log p(x) in nats; the ELBO for one sample.
+        r"""Return an importance-weighted bound (N,) on log p(x) in nats: the ELBO for one sample.
 
         .. math:: \log \frac1K \sum_k \frac{p(x | z_k) p(z_k)}{q(z_k | x)}, \qquad z_k \sim q(z | x)
 
