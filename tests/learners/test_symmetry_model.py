@@ -55,8 +55,8 @@ def small(**changes):
         layers=2,
         conditioner=32,
         base=(32,),
-        inference=Recipe(steps=300, batch_size=64, lr=3e-3, warmup=0.1),
-        generative=Recipe(steps=400, batch_size=128, lr=3e-3, warmup=0.1, final=0.03, clip=2.0),
+        inference=Recipe(steps=220, batch_size=64, lr=3e-3, warmup=0.1),
+        generative=Recipe(steps=280, batch_size=128, lr=3e-3, warmup=0.1, final=0.03, clip=2.0),
     )
     return config.replace(**changes)
 
