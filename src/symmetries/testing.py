@@ -34,7 +34,7 @@ Act = Callable[[Any, Any], Any]
 
 
 def group_error(group: str | Group[Any], etas: Tensor) -> dict[str, float]:
-    """How far a group is from each of the laws, at given parameters.
+    """Return how far a group is from each of the laws, at given parameters.
 
     With a, b, c the exponentials of each row of ``etas`` and of the rows after it:
 

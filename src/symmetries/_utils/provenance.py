@@ -73,7 +73,7 @@ def device_name(device: "torch.device | str") -> str:
 
 @cache
 def source_digest(part: str = "") -> str:
-    """SHA-256 of the package's own source files, or of a part such as "learners/vae"."""
+    """Return the SHA-256 of the package's own source files, or of a part such as "learners/vae"."""
     root = Path(__file__).resolve().parents[1] / part
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*")):

@@ -125,7 +125,7 @@ def answers_along(
     x: Tensor,
     y: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Mean probability of the right class and accuracy (S,) at each of S elements."""
+    """Return the mean probability of the right class and accuracy (S,) at each of S elements."""
     with torch.no_grad():
         orbit = act.orbit(element, x)
         logits = torch.stack([model(orbit[:, s]) for s in range(orbit.shape[1])])
@@ -142,7 +142,7 @@ def saliency_rows(
     seed: int,
     half_width: Sequence[float] | None = None,
 ) -> NDArray[np.uint8]:
-    """Rows (E, 1 + M, H, W, C): the picture, then where the model looks when it is moved."""
+    """Return rows (E, 1 + M, H, W, C): the picture, then where the model looks when it is moved."""
     x = images.images[chosen].to(device)
     y = explained_classes(model, x, images.labels, chosen)
     moves = make_moves(act, x, identity=True, samples=SHOWN, half_width=half_width, seed=seed)

@@ -26,7 +26,7 @@ LAYERS = 2
 def draw_invariant(
     classifier: InvariantClassifier, test: ImageSet, device: torch.device
 ) -> FitPictures:
-    """Examples along each parameter, across and beyond what the classifier averages over."""
+    """Return examples along each parameter, across and beyond what the classifier averages over."""
     group = classifier.model_.group
     chosen = example_indices(test, EXAMPLES)
     shown = for_display(test.images[chosen].to(device))

@@ -137,7 +137,7 @@ def resolve_background(
 
 
 def check_labelled(images: ImageSet) -> Tensor:
-    """The labels of the images, or an error if there are none."""
+    """Return the labels of the images, or an error if there are none."""
     if images.labels is None:
         remedy = "add labels (an array, or a folder per class), or use symmetries discover"
         raise invalid(images.name, "labelled images", "no labels", remedy)
@@ -151,7 +151,7 @@ def check_content(images: ImageSet) -> None:
 
 
 def share_of_copies(images: ImageSet) -> float:
-    """Share of the images that are exact copies of others, from 0 to 1.
+    """Return the share of the images that are exact copies of others, from 0 to 1.
 
     Example:
         >>> share_of_copies(ImageSet(torch.ones(4, 1, 8, 8)))

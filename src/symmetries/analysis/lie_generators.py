@@ -136,7 +136,7 @@ def generators(
 
 
 def load_group(path: str | Path, pictures: bool = False) -> MatrixGroup:
-    """The group of the generators in a file that ``symmetries generators`` wrote.
+    """Return the group of the generators in a file that ``symmetries generators`` wrote.
 
     Args:
         path: of generators.json.
@@ -154,7 +154,7 @@ def load_group(path: str | Path, pictures: bool = False) -> MatrixGroup:
 
 
 def planar_group(result: GeneratorResult, name: str) -> MatrixGroup:
-    """The group of generators of two coordinates, which moves pictures, as 3 x 3 matrices.
+    """Return the group of generators of two coordinates, which moves pictures, as 3 x 3 matrices.
 
     Args:
         result: with linear or affine generators.

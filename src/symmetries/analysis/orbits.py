@@ -78,7 +78,7 @@ def orbit(
 def describe_orbits(
     data: Readable, group: str | Group[Any], fill: float | None, run: Session
 ) -> OrbitResult:
-    """The curves and the pictures of :func:`orbit`.
+    """Return the curves and the pictures of :func:`orbit`.
 
     Arguments are those of :func:`orbit`; ``info`` gives what is recorded of the run, ``say`` is
     called with a message if a background was found, and ``reading`` says how data is read.
@@ -217,7 +217,7 @@ def _curve(
 def reach(
     values: tuple[float, ...], change: tuple[float, ...], level: float
 ) -> tuple[float, float] | None:
-    """The interval around the middle value in which ``change`` stays below ``level``.
+    """Return the interval around the middle value in which ``change`` stays below ``level``.
 
     Linear between the values; None if that is all of them.
 

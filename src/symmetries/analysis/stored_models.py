@@ -214,7 +214,7 @@ def _other_by_name(name: str, trust: bool) -> Loaded:
 
 
 def load_own(folder: Path) -> Loaded:
-    """A classifier that ``symmetries fit`` wrote."""
+    """Return a classifier that ``symmetries fit`` wrote."""
     _, meta = load_state(folder)
     kinds: dict[str, type[Classifier]] = {
         kind.__name__: kind for kind in (InvariantClassifier, RelaxedClassifier)
@@ -239,7 +239,7 @@ def _from_estimator(classifier: Classifier) -> Loaded:
 def giving_logits(
     model: Loaded, images: Tensor, labels: Tensor | None = None, output: Output = None
 ) -> Loaded:
-    """The model with logits as its output if it is a classifier; warns about probabilities.
+    """Return the model with logits as its output if it is a classifier; warns about probabilities.
 
     Args:
         model: as it was loaded.

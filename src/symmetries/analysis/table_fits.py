@@ -112,7 +112,7 @@ def _best_power(z: Tensor, y: Tensor, degree: int | None, units: Tensor) -> floa
 def _degree(
     z: Tensor, y: Tensor, first: Tensor, degree: int | None, units: Tensor, law: str
 ) -> tuple[FitQuality, bool]:
-    """The quality of a fit, and whether the equations of a surface belong to it."""
+    """Return the quality of a fit, and whether the equations of a surface belong to it."""
     choose = partial(choose_degree, z, y, first, degree, units)
     if law != "invariant":
         return choose(), False

@@ -149,7 +149,7 @@ def one_parameter(group: Group[Any], i: int, value: float, batch: Tensor) -> Any
 
 
 def _outputs(model: Model, chosen: dict[str, nn.Module], x: Tensor) -> dict[str, Tensor]:
-    """Outputs of the layers, and of the model under the name ""."""
+    """Return outputs of the layers, and of the model under the name ""."""
     kept: list[Any] = []
 
     def call(x: Tensor) -> Tensor:

@@ -33,7 +33,7 @@ def _axes(inputs: list[Any], given: Attributes) -> list[int] | None:
 
 
 def _padding(given: Attributes, x: Tensor, kernel: list[int]) -> list[int]:
-    """Padding (begin of each axis, then end of each)."""
+    """Return the padding (begin of each axis, then end of each)."""
     rank = len(kernel)
     automatic = given.get("auto_pad", b"NOTSET")
     if automatic in (b"NOTSET", b"VALID"):

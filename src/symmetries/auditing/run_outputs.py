@@ -1,4 +1,4 @@
-"""An audit of outputs that are no logits: embeddings, maps, boxes, scalars, vectors, sequences."""
+"""Audit of outputs other than logits: embeddings, maps, boxes, scalars, vectors, sequences."""
 
 import math
 from collections.abc import Mapping
@@ -75,7 +75,7 @@ def read(model: Model, x: Tensor, law: Representation) -> Any:  # noqa: ANN401
 
 
 def summarise_outputs(values: dict[str, Tensor], level: float) -> dict[str, Estimate]:
-    """Measures by name, with intervals and what resampling alone explains."""
+    """Return measures by name, with intervals and what resampling alone explains."""
     measures: dict[str, Estimate] = {}
     spread = values.pop(SPREAD, None)
     for name, numbers in values.items():

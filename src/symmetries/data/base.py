@@ -122,7 +122,7 @@ def check_unit_range(images: Tensor, name: str, slack: float = 0.0) -> None:
 
 
 def image_set(data: "Images") -> ImageSet:
-    """Images of any form as a set, as in :func:`symmetries.data.as_image_set`."""
+    """Return images of any form as a set, as in :func:`symmetries.data.as_image_set`."""
     from symmetries.data.convert import as_image_set
 
     return as_image_set(data)
@@ -221,7 +221,7 @@ def missing(name: str, places: Sequence[Path], remedy: str) -> FileNotFoundError
 
 
 def images_to_learn(images: "Images", shape: Sequence[int], name: str = "images") -> Tensor:
-    """Images (N, C, H, W) of any form, checked: of shape (C, H, W), at least one, finite.
+    """Return images (N, C, H, W) of any form, checked: of shape (C, H, W), at least one, finite.
 
     Args:
         images: a tensor, an array, a set or a ``DataLoader``, as in

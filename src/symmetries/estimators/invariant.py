@@ -63,7 +63,7 @@ class MeanLogits(nn.Module):
         self.noise: Tensor
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits (N, K)."""
+        """Return logits (N, K)."""
         scaled = (images - self.fill if self.fill else images) / self.scale
         features = self.model.features_at(scaled, self.noise)
         mean: Tensor = self.model.head(features)[0]

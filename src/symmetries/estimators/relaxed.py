@@ -56,7 +56,7 @@ class PaddedLogits(nn.Module):
         self.margin = (columns // 2, columns - columns // 2, rows // 2, rows - rows // 2)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits (N, K)."""
+        """Return logits (N, K)."""
         scaled = (images - self.fill if self.fill else images) / self.scale
         return self.model(F.pad(scaled, self.margin))
 

@@ -127,7 +127,7 @@ class Group(ABC, Generic[Element]):
         raise invalid("group", "a finite group", repr(self), "check group.finite first")
 
     def elements(self, device: torch.device | str | None = None) -> Tensor:
-        """All elements (order,) of a finite group, the identity first."""
+        """Return all elements (order,) of a finite group, the identity first."""
         raise invalid("group", "a finite group", repr(self), "check group.finite first")
 
     @property

@@ -191,7 +191,7 @@ def _square_root(matrix: Tensor, one: Tensor) -> Tensor:
 
 
 def brackets(matrices: Tensor) -> Tensor:
-    """Commutators [G_i, G_j] = G_i G_j - G_j G_i, (k, k, n, n), of matrices (k, n, n).
+    """Return commutators [G_i, G_j] = G_i G_j - G_j G_i, (k, k, n, n), of matrices (k, n, n).
 
     Example:
         >>> turn = torch.tensor([[0.0, -1.0], [1.0, 0.0]])
@@ -256,7 +256,7 @@ def _returns(generator: Tensor, bound: float) -> bool:
 
 
 def eigenvalues(matrix: Tensor) -> Tensor:
-    """Eigenvalues of a small square matrix, also where LAPACK's iteration does not converge.
+    """Return eigenvalues of a small square matrix, also where LAPACK's iteration does not converge.
 
     They are then those of the matrix with a change of 1e-10 of its size.
 

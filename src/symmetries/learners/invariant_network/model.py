@@ -130,7 +130,7 @@ class InvariantNetwork(LabelledLearner):
         return self.log_noise.exp()
 
     def layer_index(self, name: str) -> int:
-        """The number of the layer that owns a parameter of the network."""
+        """Return the number of the layer that owns a parameter of the network."""
         return self.layers.index(layer_of(name))
 
     def penalty(self) -> Tensor:
@@ -143,7 +143,7 @@ class InvariantNetwork(LabelledLearner):
         return total
 
     def evidence(self) -> LaplaceEvidence:
-        """The Laplace evidence at the weights, precisions and noise as they are."""
+        """Return the Laplace evidence at the weights, precisions and noise as they are."""
         precision = dict(zip(self.layers, self.log_precision.exp(), strict=True))
         shares = None if self.class_widths is None else self.class_widths.shares
         return LaplaceEvidence(
@@ -151,13 +151,13 @@ class InvariantNetwork(LabelledLearner):
         )
 
     def spread(self, noise: Tensor, width: Tensor) -> Tensor:
-        """Transformations from noise (S, dim), for all boxes if classes have their own."""
+        """Return transformations from noise (S, dim), for all boxes if classes have their own."""
         return (
             noise * width if self.class_widths is None else self.class_widths.spread(noise, width)
         )
 
     def averaged(self, images: Tensor, eta: Tensor) -> Tensor:
-        """Outputs (N, K) averaged over transformations from :meth:`spread`."""
+        """Return outputs (N, K) averaged over transformations from :meth:`spread`."""
         shares = None if self.class_widths is None else self.class_widths.shares(len(eta))
         return self.network.average(images, self.group.exp(eta), shares)
 

@@ -200,7 +200,7 @@ class Candidates:
             self.known = self._stored()
 
     def _stored(self) -> dict[str, tuple[float, ...]]:
-        """The values in the file, if it is one of this search; it may hold anything."""
+        """Return the values in the file, if it is one of this search; it may hold anything."""
         try:
             found = json.loads(read_regular(self.path)) if self.path else {}
             if found["identity"] == self.identity:
@@ -339,7 +339,7 @@ def line_search(values: Values, name: str, bound: float, points: int) -> WidthPr
 
 
 def _peaks(found: dict[int, Value]) -> list[int]:
-    """The highest local optima, the best first."""
+    """Return the highest local optima, the best first."""
     order = sorted(found)
     level = [-float("inf"), *(found[i][0] for i in order), -float("inf")]
     tops = [

@@ -49,7 +49,7 @@ class Prior(nn.Module):
                 part.requires_grad_(False)
 
     def forward(self, z: Tensor) -> Tensor:
-        """The context (N, latent) of codes."""
+        """Return the context (N, latent) of codes."""
         return z if self.conditional else torch.zeros_like(z)
 
     def log_prob(self, eta: Tensor, z: Tensor) -> Tensor:
@@ -121,7 +121,7 @@ class Posterior(nn.Module):
                 last.bias[self.dim :] = free - UNIT
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The context (N, features) of images (N, C, H, W), and the centre (N, dim)."""
+        """Return the context (N, features) of images (N, C, H, W), and the centre (N, dim)."""
         if len(self.views) == 1:
             context: Tensor = self.features(x)
             return context, self.centre(self.head(context) if self.around else context[:, :0])
@@ -192,7 +192,7 @@ def wound_log_prob(
     context: Tensor,
     windings: Tensor,
 ) -> Tensor:
-    """Log-density (N, S) of parameters (N, S, dim), summed over whole turns (W, dim)."""
+    """Return the log-density (N, S) of parameters (N, S, dim), summed over whole turns (W, dim)."""
     if len(windings) == 1:
         return torch.as_tensor(distribution.log_prob(eta, context))
     points = eta[:, :, None] + windings

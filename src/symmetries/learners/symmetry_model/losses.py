@@ -43,7 +43,7 @@ Terms = dict[str, Tensor]
 def lie_inference_loss(
     net: LieInference, images: Tensor, step: Step, act: ImageAction, config: SymmetryConfig
 ) -> Terms:
-    """Prototypes of random versions of an image must agree (equations 6, 7, 23, 24).
+    """Return prototypes of random versions of an image must agree (equations 6, 7, 23, 24).
 
     The comparison of pictures has local minima: a digit turned by 180 degrees fits better than one
     turned by 90. So training may begin with a comparison of transformations, ``alignment``, which

@@ -258,7 +258,7 @@ class SymmetryModel(ImageLearner):
         return out.argmax(-1) if self.group.finite else self.group.exp(out)
 
     def _draw(self, prototypes: Tensor, n: int, generator: torch.Generator | None) -> Tensor:
-        """Samples of p(. | x_hat): eta (N, n, dim), or elements (N, n) of a finite group."""
+        """Return samples of p(. | x_hat): eta (N, n, dim), or elements (N, n) of a finite group."""
         check_whole(n, "n")
         step = max(1, CHUNK * 32 // n)
         parts = prototypes.split(step)

@@ -200,7 +200,7 @@ def _finite_parts(model: "SymmetryModel", x: Tensor) -> tuple[list[Transformatio
 def _classes(
     widths: Widths, labels: Tensor | None, class_names: tuple[str, ...] | None
 ) -> dict[str, ClassSymmetries]:
-    """Mean widths of the images of each class."""
+    """Return the mean widths of the images of each class."""
     if labels is None:
         return {}
     found = {}

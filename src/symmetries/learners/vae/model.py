@@ -230,7 +230,7 @@ class VAE(LearnerModule):
     def sample(
         self, n: int, generator: torch.Generator | None = None, codes: str = "prior"
     ) -> Tensor:
-        """New images (n, C, H, W): means at new codes, without pixel noise.
+        """Return new images (n, C, H, W): means at new codes, without pixel noise.
 
         Args:
             n: how many.
