@@ -98,7 +98,7 @@ class _Means:
         return tuple(found)
 
     def interval(self, member: Tensor, level: float) -> Interval:
-        """Return for the defect of one field (p,), without what noise adds to its square.
+        """Return the defect of one field (p,), without what noise adds to its square.
 
         The square of a mean u + e has the variance of e.e and of 2 u.e. The latter is overestimated
         because u is known with an error like e, by twice the former.
