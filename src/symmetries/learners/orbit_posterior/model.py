@@ -286,7 +286,7 @@ class OrbitPosterior(LearnerModule):
     @property
     def few(self) -> bool:
         """Whether there are so few pictures that every one counts."""
-        return self.fold_count != FEW_FOLDS
+        return self.fold_count > FEW_FOLDS
 
     @property
     def smaller_share(self) -> float:
