@@ -128,7 +128,10 @@ QUEUES: dict[str, tuple[Job, ...]] = {
     "eight": (
         *(cifar("cifar10", mode, seconds=80.0, rotations=8) for mode in MODES),
         cifar("cifar10", "t2-strict", True, seconds=15.0),
-        cifar("cifar10", "t2-soft", seconds=40.0),
+        cifar("cifar10", "t2-soft", seconds=60.0),
+        AUGMENTED[0],
+        cifar("cifar10", "t2-soft", True, seconds=60.0),
+        *AUGMENTED[1:],
     ),
     "cifar100": (
         cifar("cifar100", "t2-soft", seconds=75.0),
