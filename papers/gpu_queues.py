@@ -37,11 +37,12 @@ def symmetry(task: str, seed: int, seconds: float) -> Job:
     )  # fmt: skip
 
 
-def joint(added: int, seconds: float) -> Job:
-    """The joint model of paper 3; widths are compared with those at 0 degrees."""
+def joint(*added: int, seed: int = 0) -> Job:
+    """The joint model of paper 3; widths are compared with those at 0 degrees, if that is first."""
+    ranges = " ".join(map(str, added))
     return Job(
-        f"joint-{added}-0", seconds, "invariant-vae/run.py",
-        f"--parts rotation --steps 15000 --added {added} --first-seed 0 "
+        f"joint-{ranges.replace(' ', '-')}-{seed}", 80.0 * len(added), "invariant-vae/run.py",
+        f"--parts rotation --steps 15000 --added {ranges} --first-seed {seed} "
         "--limit {left} --data {data} --out {out}",
         "--digits --steps 2 --images 300",
     )  # fmt: skip
@@ -104,19 +105,18 @@ QUEUES: dict[str, tuple[Job, ...]] = {
         widths("exact", "--part identified-exact", "0 1", 40.0),
         widths("blurred-1", "--part blurred", "1 2", 40.0),
         widths("others", f"--part start --tags {OTHERS} {SCALED}", "0", 30.0),
-        joint(180, 80.0),
-        joint(0, 80.0),
+        joint(0, 180),
         vae(0, 50_000),
         vae(0, 12_500),
         vae(180, 12_500),
         AUGMENTED[0],
         vae(0, 25_000),
         cifar("cifar10", "t2-soft", seconds=75.0),
-        joint(90, 80.0),
+        joint(90),
         *AUGMENTED[1:],
         vae(180, 25_000),
         *(vae(*cell) for cell in ((90, 12_500), (90, 25_000), (45, 50_000), (45, 12_500))),
-        joint(15, 80.0),
+        joint(15),
         cifar("cifar10", "t2-soft", True, seconds=75.0),
         widths("fixed", "--part long --tags fixed", "1 2", 120.0),
         widths("learned", "--part long --tags learned", "1 2", 90.0),
@@ -132,6 +132,12 @@ QUEUES: dict[str, tuple[Job, ...]] = {
         AUGMENTED[0],
         cifar("cifar10", "t2-soft", True, seconds=60.0),
         *AUGMENTED[1:],
+    ),
+    # The joint model beyond 45 degrees, its ranges compared with one run at 0, and VAEs.
+    "turned": (
+        joint(0, 180, seed=1),
+        joint(90, 45, seed=1),
+        *(vae(*cell) for cell in ((180, 12_500), (0, 50_000), (0, 12_500), (180, 25_000))),
     ),
     "cifar100": (
         cifar("cifar100", "t2-soft", seconds=75.0),
