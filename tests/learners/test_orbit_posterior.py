@@ -153,7 +153,7 @@ def test_the_self_test_recovers_what_it_planted(turning):
     first = found.rows[found.folds == 0]
     unseen = Unseen(first, (torch.ones(len(first), dtype=torch.bool),))
     mean = centred_mean(density, every, every)
-    rows = plant_and_recover(model, images, unseen, [mean], [math.radians(108)], 0)
+    rows = plant_and_recover(model, images, [unseen], [mean], [math.radians(108)], 0)
     assert [row.visible for row in rows] == [True, True]
     assert rows[0].expected < rows[1].expected
     assert 0.75 < rows[0].ratio < 1.3
