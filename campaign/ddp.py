@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import lightning_fabric  # noqa: F401 - once, not in every process
 import numpy as np
 import small_runs
 import torch
@@ -24,6 +25,10 @@ from common import store
 from kills import child, ended
 from torch import nn
 
+import symmetries.analysis.augmentation
+import symmetries.analysis.discovery
+import symmetries.analysis.fits
+import symmetries.report  # noqa: F401
 from symmetries.learners.symmetry_model import SymmetryModel
 from symmetries.training import load_state, save_model
 

@@ -65,7 +65,7 @@ def judge(kind: str, path: Path, mark: Path) -> tuple[str, str, int, int]:
 def work(kind: str, each: int, first: int, seed: int, folder: Path, log: Path) -> None:
     """Judge the mutations from ``first`` on, a line for each."""
     mark = folder / "mark"
-    begin = starts(folder, mark)[kind]
+    begin = starts(kind, folder, mark)
     mark.unlink(missing_ok=True)
     size = 1024 * int(
         next(

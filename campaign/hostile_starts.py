@@ -33,55 +33,92 @@ penalty = [0.0, 0.1]
 """
 
 
-def starts(folder: Path, mark: Path) -> dict[str, list[tuple[str, bytes]]]:
-    """The files that mutations begin with, by format: names and contents."""
-    made: dict[str, list[tuple[str, bytes]]] = {}
+Files = list[tuple[str, bytes]]  # names and contents
 
-    def add(kind: str, path: Path) -> None:
-        made.setdefault(kind, []).append((path.name, path.read_bytes()))
 
+def starts(kind: str, folder: Path, mark: Path) -> Files:
+    """The files of a format that mutations begin with."""
+    if kind in ("pt", "pt2"):
+        return models(kind, folder, mark)
+    if kind == "npz":
+        return archives(folder, mark)
+    made = {
+        **{"pictures": pictures, "onnx": graphs, "safetensors": tensors, "json": states},
+        **{"toml": lambda folder: [("a.toml", TOML)], "tables": lambda folder: tables()},
+    }
+    return made[kind](folder)
+
+
+def read(*paths: Path) -> Files:
+    """Names and contents of files."""
+    return [(path.name, path.read_bytes()) for path in paths]
+
+
+def models(kind: str, folder: Path, mark: Path) -> Files:
+    """Programs of torch.export (pt2), or TorchScript and pickles (pt), hostile ones among them."""
+    made = []
     for name, make in hostile_files.MODELS.items():
-        add("pt2" if name.endswith("pt2") else "pt", make(folder / name, mark))
-    add("pt2", hostile_files.program(folder / "net.pt2"))
-    add("pt", hostile_files.script(folder / "script.pt"))
-    add("npz", hostile_files.object_array(folder / "objects.npz", mark))
+        if name.endswith("pt2") == (kind == "pt2"):
+            made += read(make(folder / name, mark))
+    own = hostile_files.program if kind == "pt2" else hostile_files.script
+    return made + read(own(folder / ("net.pt2" if kind == "pt2" else "script.pt")))
+
+
+def archives(folder: Path, mark: Path) -> Files:
+    """Archives of arrays, one of them with objects."""
+    made = read(hostile_files.object_array(folder / "objects.npz", mark))
     images = seeds.numbers(6, 9, 7)
     for compressed in (False, True):
         arrays = {"images": images, "labels": np.arange(6), "other": np.zeros(10**5)}
-        (folder / "a.npz").write_bytes(seeds.npz(compressed, **arrays))
-        add("npz", folder / "a.npz")
+        made.append(("a.npz", seeds.npz(compressed, **arrays)))
+    return made
+
+
+def pictures(folder: Path) -> Files:
+    """Pictures of every kind and mode."""
+    made = []
     for ending, kind in seeds.KINDS.items():
         for mode in ("L", "RGB", "P"):
             stream = io.BytesIO()
             picture = Image.fromarray(seeds.numbers(8, 8, 3)).convert(mode)
             (picture.convert("RGB") if kind in ("JPEG", "WEBP") else picture).save(stream, kind)
-            made.setdefault("pictures", []).append((f"a.{ending}", stream.getvalue()))
+            made.append((f"a.{ending}", stream.getvalue()))
+    return made
+
+
+def graphs(folder: Path) -> Files:
+    """ONNX files, plain and odd."""
     hostile_onnx.perceptron(folder / "plain.onnx")
     hostile_onnx.own_function(folder / "function.onnx")
     hostile_onnx.text_constant(folder / "text.onnx")
     hostile_onnx.bfloat16_weight(folder / "half.onnx")
     hostile_onnx.constant_logits(folder / "constant.onnx")
-    for name in ("plain", "function", "text", "half", "constant"):
-        add("onnx", folder / f"{name}.onnx")
-    tensors = {"a": torch.rand(4, 3), "b": torch.arange(5), "c": torch.zeros(2, dtype=torch.uint8)}
-    made["safetensors"] = [("model-0000000000000000.safetensors", safetensors.torch.save(tensors))]
+    return read(*(folder / f"{n}.onnx" for n in ("plain", "function", "text", "half", "constant")))
+
+
+def tensors(folder: Path) -> Files:
+    """Weights of a stored state."""
+    made = {"a": torch.rand(4, 3), "b": torch.arange(5), "c": torch.zeros(2, dtype=torch.uint8)}
+    return [("model-0000000000000000.safetensors", safetensors.torch.save(made))]
+
+
+def states(folder: Path) -> Files:
+    """Results and the headers of stored states, that of a classifier among them."""
     seeds.write(folder / "seeds")
-    for path in sorted((folder / "seeds" / "result-json").iterdir()):
-        made.setdefault("json", []).append(("orbit.json", path.read_bytes()))
-    for path in sorted((folder / "seeds" / "checkpoint-json").iterdir()):
-        made.setdefault("json", []).append(("model.json", path.read_bytes()))
+    results, headers = (
+        sorted((folder / "seeds" / name).iterdir()) for name in ("result-json", "checkpoint-json")
+    )
+    made = [("orbit.json", path.read_bytes()) for path in results]
+    made += [("model.json", path.read_bytes()) for path in headers]
     classifier = InvariantClassifier("rotation", features=16, steps=2, random_state=0)
     classifier.fit(np.random.default_rng(0).random((30, 64)), np.arange(30) % 3)
-    made["json"].append(("model.json", classifier.save(folder / "classifier").read_bytes()))
-    made["toml"] = [("a.toml", TOML)]
-    made["tables"] = tables()
     x = np.random.default_rng(0).normal(size=(200, 2))
     found = symmetries.generators(x, (x**2).sum(1), fields="linear", degree=2)
-    made["json"].append(("generators.json", found.save(folder / "generators.json").read_bytes()))
-    return made
+    made += [("model.json", classifier.save(folder / "classifier").read_bytes())]
+    return [*made, ("generators.json", found.save(folder / "generators.json").read_bytes())]
 
 
-def tables() -> list[tuple[str, bytes]]:
+def tables() -> Files:
     """Tables and trajectories of ``symmetries generators``, in every spelling that it reads."""
     rng = np.random.default_rng(0)
     x, states = rng.normal(size=(30, 2)), rng.normal(size=(4, 9, 2))

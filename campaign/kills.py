@@ -20,6 +20,7 @@ from typing import Any
 
 import small_runs
 import torch
+import torch._dynamo  # once, not in every process: optimisers import it
 from common import store
 
 from symmetries.training import load_state

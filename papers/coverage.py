@@ -16,7 +16,15 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent / "relaxed-equivariance"))
-from page_screen import COLUMNS, EPOCHS, matching, pace, recipe_rows, short_rows
+from page_screen import (
+    COLUMNS,
+    EPOCHS,
+    matching,
+    pace,
+    recipe_rows,
+    run_seconds,
+    short_rows,
+)
 
 HERE = Path(__file__).parent
 SEEDS = 3
@@ -144,13 +152,11 @@ def relaxed_equivariance() -> Iterator[Part]:
     paper = "relaxed-equivariance"
     results, expected = stored(paper), stored(paper, "expected")
     yield Part(paper, "Table 2", 3, 0, 0, 0, 0, "three seeds")
-    seconds, rows, short = pace(results), recipe_rows(results), short_rows(results)
+    times, rows, short = pace(results), recipe_rows(results), short_rows(results)
     for n in (1, 4, 8, 16):
         counts, other, missing, minutes = [], 0, 0, 0.0
         for line in (t for t in expected["table3"] if t["rotations"] == n):
-            mode = line["model"].split()[0]
-            known = seconds.get("t2-" + mode if n == 1 else mode, 0.0)
-            known *= 1 if n == 1 else (n / 4) ** 2
+            known = run_seconds(times, line) or 0.0
             for data, augment in COLUMNS.values():
                 found = matching(rows, line, data, augment)
                 long = [row for row in found if row["epochs"] >= EPOCHS]

@@ -4,13 +4,14 @@
     python papers/gpu_runs.py rows --data DATA --out OUT --limit 200 --tiny   # a trial on a CPU
 
 Lanes run side by side, and each takes the next job of the queue. A job begins only if what it is
-expected to take fits into what is left of the limit, judged by how long the others took. At the
-limit jobs are asked to stop, as by Ctrl-C: a training ends after its step and writes a checkpoint.
-No job is killed, because a killed process takes down all others that share the GPU. OUT gets
-``runs.json`` (every job with its command, seconds and exit code, and what it added to its JSON
-files), ``arrays.zip`` (its .npz files) and ``log.txt``, written anew every few seconds, and in the
-end ``checkpoints.zip`` of the jobs that did not finish, as far as there is room. A later call goes
-on from there with ``--from OUT``.
+expected to take fits into what is left of the limit, judged by how long the others took; a quarter
+of it is enough for jobs that are said to go on later. At the limit jobs are asked to stop, as by
+Ctrl-C: a training ends after its step and writes a checkpoint. No job is killed, because a killed
+process takes down all others that share the GPU. OUT gets ``runs.json`` (every job with its
+command, seconds and exit code, and what it added to its JSON files), ``arrays.zip`` (its .npz
+files) and ``log.txt``, written anew every few seconds, and in the end ``checkpoints.zip`` of the
+jobs that did not finish, as far as there is room. A later call goes on from there with ``--from
+OUT``.
 """
 
 import argparse
@@ -52,7 +53,8 @@ except KeyboardInterrupt:
 finally:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is ending already
 """
-LARGEST = 8_000_000  # bytes of OUT; checkpoints come last
+LEAST = 0.25  # of a job that can go on later must fit
+LARGEST = 15_000_000  # bytes of OUT; checkpoints come last
 
 
 @dataclass
@@ -142,6 +144,7 @@ class Queue:
         while self.todo and lane not in self.running:
             job = self.todo.pop(0)
             left, needed = self.arguments.limit - self.passed, job.seconds * self.pace
+            needed *= LEAST if job.goes_on else 1.0
             if left <= 0 or (needed > left and not self.arguments.tiny):
                 self.say(f"no time for {job.name}: {needed:.0f} s, {left:.0f} left")
             else:

@@ -1,5 +1,9 @@
 """Settings that every test shares."""
 
+import importlib.util
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -31,6 +35,52 @@ def run(monkeypatch, tmp_path):
     monkeypatch.setenv("COLUMNS", "120")
     runner = CliRunner()
     return lambda *arguments: runner.invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="session")
+def fork_server():
+    """A process with the library in it, which forks others."""
+    path = Path(__file__).with_name("fork_server.py")
+    spec = importlib.util.spec_from_file_location("fork_server", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    server = module.ForkServer()
+    yield server
+    server.close()
+
+
+SCRIPT = """
+import runpy, sys
+from pathlib import Path
+sys.argv = sys.argv[1:]
+sys.path.insert(0, str(Path(sys.argv[0]).parent))
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.fixture(scope="session")
+def start_script(fork_server):
+    """Start a script in a process of its own, with the imports done already."""
+
+    def start(path, *arguments, **names):
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", **names}
+        words = [str(path), *map(str, arguments)]
+        return fork_server.start(SCRIPT, words, environment, Path.cwd())
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def run_script(start_script):
+    """Run a script in a process of its own, with the imports done already: what it printed."""
+
+    def run(path, *arguments, **names):
+        process = start_script(path, *arguments, **names)
+        out, said = process.communicate(timeout=300)
+        assert process.returncode == 0, out[-2000:] + said[-2000:]
+        return out
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -2,9 +2,7 @@
 
 import ast
 import json
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -23,19 +21,21 @@ import readers  # noqa: E402
 import seeds  # noqa: E402
 
 
-def run(part, results, *options):
-    """Run a part of the campaign in a process of its own; its numbers."""
-    environment = {**os.environ, "CAMPAIGN_RESULTS": str(results), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-W", "ignore", str(CAMPAIGN / f"{part}.py"), *options]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    path = results / f"{part}.json"
-    return json.loads(path.read_text()) if path.exists() else done.stdout
+@pytest.fixture
+def run(run_script, tmp_path):
+    """Run a part of the campaign in a process of its own; its numbers, or what it printed."""
+
+    def start(part, *options):
+        out = run_script(CAMPAIGN / f"{part}.py", *options, CAMPAIGN_RESULTS=str(tmp_path))
+        path = tmp_path / f"{part}.json"
+        return json.loads(path.read_text()) if path.exists() else out
+
+    return start
 
 
-def test_killed_learners_go_on_bit_for_bit(tmp_path):
+def test_killed_learners_go_on_bit_for_bit(run):
     names = ["symmetry model", "invariant weights, natural gradients"]
-    found = run("kills", tmp_path, "--kills", "2", "--learners", *names)
+    found = run("kills", "--kills", "2", "--learners", *names)
     assert found["every_operation"]["whole"] == found["every_operation"]["places"] > 15
     for name in names:
         counts = found["learners"][name]
@@ -43,20 +43,20 @@ def test_killed_learners_go_on_bit_for_bit(tmp_path):
         assert counts["identical"] == counts["runs"] > 0
 
 
-def test_damage_is_found_and_the_file_named(tmp_path):
-    found = run("corruptions", tmp_path, "--each", "12")
+def test_damage_is_found_and_the_file_named(run):
+    found = run("corruptions", "--each", "12")
     assert len(found["files"]) == 9
     assert all(row["found"] == row["made"] == 12 for row in found["files"].values())
 
 
-def test_commands_with_two_processes_find_what_one_finds(tmp_path):
+def test_commands_with_two_processes_find_what_one_finds(run):
     names = ["discover", "fit --method invariant", "augment"]
-    found = run("ddp", tmp_path, "--learners", "--commands", *names)["commands"]
+    found = run("ddp", "--learners", "--commands", *names)["commands"]
     assert {name: row["same"] for name, row in found.items()} == dict.fromkeys(names, True)
 
 
-def test_full_disks_and_locked_folders(tmp_path):
-    found = run("faults", tmp_path)["faults"]
+def test_full_disks_and_locked_folders(run):
+    found = run("faults")["faults"]
     locks = found.pop("two runs into one folder")
     assert locks == {"second_run_refused": True, "stale_lock_blocks_nothing": True}
     assert {name: (f["clear_error"], f["same_weights"]) for name, f in found.items()} == {
@@ -67,19 +67,16 @@ def test_full_disks_and_locked_folders(tmp_path):
     assert found["full disk"]["checkpoint_after_step"] == 6
 
 
-def test_hostile_files_run_nothing_and_deceive_nobody(tmp_path):
-    found = run(
-        "hostile", tmp_path, "--each", "6", "--formats", "onnx", "npz", "tables", "pictures", "json"
-    )
+def test_hostile_files_run_nothing_and_deceive_nobody(run):
+    found = run("hostile", "--each", "6", "--formats", "onnx", "npz", "tables", "pictures", "json")
     for row in found["formats"].values():
         assert row["files"] > 6
         assert row["ran code"] == row["crashed"] == row["differs"] == row["over_memory"] == 0, row
 
 
-def test_killed_and_paired_commands_leave_whole_outputs(tmp_path):
+def test_killed_and_paired_commands_leave_whole_outputs(run):
     found = run(
         "outputs",
-        tmp_path,
         "--most",
         "2",
         "--pairs",
@@ -111,13 +108,13 @@ def test_every_command_that_writes_is_killed():
         assert ".write_text(json" not in script.read_text(), f"{script}: a kill leaves half of it"
 
 
-def test_bad_input_breaks_no_entry_point(tmp_path):
+def test_bad_input_breaks_no_entry_point(run):
     names = ["data.load", "data.from_array", "data.stream", "training.TrainConfig"]
     names += ["auditing.logit_invariance", "groups.parse_group", "data.rotated"]
     names += ["nn.tied.TiedLinear", "nn.invariant_linear.InvariantLinear", "nn.gconv.GroupConv2d"]
     names += ["learners.relaxed.accuracy", "learners.penalties.regularised_loss"]
     names += ["training.Step", "training.train_together", "estimators.image_size"]
-    said = run("inputs", tmp_path, "--sample", "12", "--entries", *names)
+    said = run("inputs", "--sample", "12", "--entries", *names)
     last = said.splitlines()[-1]
     assert last.startswith(f"{len(names)} entry points")
     assert "broken" not in last

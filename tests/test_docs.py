@@ -63,7 +63,12 @@ def short_trainings(monkeypatch):
     )
     monkeypatch.setitem(presets_of(InvariantNetworkConfig), "quick", network)
     monkeypatch.setattr("symmetries.learners.invariant_network.model.ROWS", 1)
+    monkeypatch.setattr("symmetries.learners.invariant_network.evidence.EXACT", {"cpu": (0, 0)})
+    monkeypatch.setattr("symmetries.learners.invariant_network.evidence.TRACED", 50)
     monkeypatch.setitem(SIZES, "quick", Size(3, 16, 2))
+    monkeypatch.setattr("symmetries.monitoring.readers.STEPS", 20)
+    monkeypatch.setattr("symmetries.monitoring.naming.GRID", 9)
+    monkeypatch.setattr("symmetries.monitoring.naming.LOOKED_AT", 50)
     monkeypatch.setitem(
         classifiers.RELAXED_PRESETS, "quick", {"width": 2, "steps": 3, "batch_size": 16}
     )

@@ -29,7 +29,7 @@ LEFT_OUT = {
 
 @pytest.mark.parametrize("kind", [InvariantClassifier, InvariantRegressor])
 def test_scikit_learn_s_checks(kind):
-    estimator = kind(**SMALL)
+    estimator = kind(**SMALL | {"steps": 6})
     options = {"expected_failed_checks": EXPECTED_FAILURES, "on_skip": None, "on_fail": None}
     results = check_estimator(estimator, **options)
     failed = {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}

@@ -10,6 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from symmetries.estimators import InvariantClassifier, InvariantRegressor
 from symmetries.learners import InvariantNetwork, InvariantNetworkConfig
+from symmetries.learners.invariant_network import evidence
 from symmetries.learners.invariant_network import model as learner_model
 from symmetries.nn.conversion import export, export_onnx
 from symmetries.nn.named_networks import named_network
@@ -24,6 +25,14 @@ X, Y = X[:160], Y[:160]
 def own() -> nn.Module:
     torch.manual_seed(0)
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def extrapolated():
+    """The evidence is extrapolated from some rows, as for large sets: the exact one takes long."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evidence, "EXACT", {"cpu": (0, 0)})
+        yield
 
 
 @pytest.fixture(scope="module")

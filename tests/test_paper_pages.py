@@ -93,6 +93,22 @@ def test_a_difference_within_its_errors_cannot_be_told(monkeypatch):
     assert above(high, low) == "holds (+1.0 ± 0.2)"
     assert above(low, high) == "does not hold (-1.0 ± 0.2)"
     assert above([80.0, 78.0], [79.0, 76.6]) == "cannot be told (+1.2 ± 1.6)"
+    assert above([88.0], low) == "one seed (+0.7)"
+
+
+def test_models_are_compared_and_counted_within_one_setting(monkeypatch):
+    """Never a model by the recipe with one of short runs."""
+    monkeypatch.syspath_prepend(str(PAPERS / "relaxed-equivariance"))
+    from page_screen import compared, reached
+
+    long, short = ([90.0], [], [92.0]), ([70.0, 71.0], [75.0, 76.0], [75.0, 76.0])
+    assert compared(long, short, 2, 0) == "one seed (+2.0)"
+    assert compared(long, short, 1, 0) == "holds (+5.0 ± 0.7; short)"
+    assert compared(([], [], []), ([], [1.0], []), 1, 0) == "not run"
+    paper = (89.0, 91.0, 93.0)
+    said = "1 of 2 (+1.0, -1.0; one seed), partial not run by the recipe"
+    assert reached(long, short, paper) == said
+    assert reached(([], [], []), short, paper) == "0 of 3 (-18.5, -15.5, -17.5; short)"
 
 
 def test_accuracy_at_a_similarity_has_a_value_for_each_seed():

@@ -1,5 +1,6 @@
 """The queue of GPU runs: jobs in lanes, a limit, what comes back, and going on from there."""
 
+import dataclasses
 import importlib.util
 import json
 import sys
@@ -118,6 +119,13 @@ def test_jobs_that_take_longer_than_expected_tell_what_still_fits(queue):
     slow, next_one = queue.job("slow", 1.0, seconds=0.1), queue.job("next", 0, seconds=0.5)
     assert set(queue((slow, next_one), "--lanes", "1", limit=4.0)) == {"slow"}
     assert "no time for next" in (queue.out / "log.txt").read_text()
+
+
+def test_a_job_that_goes_on_later_begins_when_a_quarter_of_it_fits(queue):
+    jobs = [queue.job(name, 0, seconds) for name, seconds in (("half", 8.0), ("whole", 24.0))]
+    found = queue([dataclasses.replace(job, goes_on=True) for job in jobs], limit=4.0)
+    assert set(found) == {"half"}
+    assert "no time for whole" in (queue.out / "log.txt").read_text()
 
 
 def test_an_archive_has_all_files_of_a_job_or_none(queue, monkeypatch):

@@ -20,17 +20,27 @@ def test_commit_of_this_checkout_or_of_the_environment(
     assert provenance.provenance("cpu")["commit"] == "unknown"
     monkeypatch.setenv(provenance.COMMIT_VARIABLE, "0123abcd")
     assert provenance.commit() == "0123abcd"
-    (tmp_path / ".git").mkdir()  # damaged: git fails there
+    damaged = tmp_path / "damaged"
+    (damaged / ".git").mkdir(parents=True)  # git fails there
+    monkeypatch.setattr(provenance, "_CHECKOUT", damaged)
     assert provenance.commit() == "0123abcd"
 
 
-def test_changed_files_are_marked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("changes", "found"), [(" M x", "abc+"), ("", "abc")])
+def test_changed_files_are_marked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, changes: str, found: str
+) -> None:
     (tmp_path / ".git").mkdir()
+    asked = []
+
+    def git(folder: Path, *words: str) -> str:
+        asked.append(folder)
+        return "abc" if "HEAD" in words else changes
+
     monkeypatch.setattr(provenance, "_CHECKOUT", tmp_path)
-    monkeypatch.setattr(provenance, "_git", lambda *words: "abc" if "HEAD" in words else " M x")
-    assert provenance.commit() == "abc+"
-    monkeypatch.setattr(provenance, "_git", lambda *words: "abc" if "HEAD" in words else "")
-    assert provenance.commit() == "abc"
+    monkeypatch.setattr(provenance, "_git", git)
+    assert provenance.commit() == provenance.commit() == found
+    assert asked == [tmp_path, tmp_path], "git was asked again"
 
 
 def test_everything_is_named() -> None:

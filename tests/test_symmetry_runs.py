@@ -2,8 +2,6 @@
 
 import json
 import math
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,12 +14,8 @@ from symmetries.learners.symmetry_model import SymmetryModel
 SCRIPT = Path(__file__).parents[1] / "papers" / "symmetry-model" / "run.py"
 
 
-def test_quick_finds_planted_rotation_and_no_shift(tmp_path):
-    command = [sys.executable, "-W", "ignore", str(SCRIPT), "--quick", "--out", str(tmp_path)]
-    done = subprocess.run(
-        [*command, "--device", "cpu"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+def test_quick_finds_planted_rotation_and_no_shift(run_script, tmp_path):
+    run_script(SCRIPT, "--quick", "--out", tmp_path, "--device", "cpu")
     rows = json.loads((tmp_path / "results.json").read_text())["runs"]
     assert [row["task"] for row in rows] == ["digits-rotation", "sprites-rotation"]
     for row in rows:

@@ -76,6 +76,19 @@ _LAWS = (
     ("shapes", "shift_x", 0.2, "normal", 28, 2_000),
     ("other letters", "zoom", 0.35, "one-sided", 28, 800),
 )
+# Content, what is planted, pixels and pictures of further cells that ask for affine maps.
+_AFFINE: tuple[tuple[str, dict[str, float], int, int], ...] = (
+    ("other letters", {"scale_x": 0.07, "scale_y": 0.07}, 28, 2_000),
+    ("other letters", {"scale_x": 0.18, "scale_y": 0.18}, 40, 8_000),
+    ("other letters", {"shear": 0.07}, 28, 8_000),
+    ("other letters", {"shear": 0.2}, 28, 2_000),
+    ("other letters", {"rotation": 35 * _DEGREE}, 28, 800),
+    ("drops", {"scale_x": 0.18, "scale_y": 0.18}, 40, 800),
+    ("drops", {"shear": 0.07}, 40, 8_000),
+    ("drops", {"shear": 0.2}, 40, 2_000),
+    ("drops", {"rotation": math.pi}, 20, 2_000),
+    ("drops", {"rotation": 35 * _DEGREE, "shift_x": 0.13, "shift_y": 0.13}, 20, 800),
+)
 
 
 def cells() -> tuple[list[dict[str, Any]], str]:
@@ -102,6 +115,8 @@ def cells() -> tuple[list[dict[str, Any]], str]:
         asked = "translation" if parameter.startswith("shift") else parameter
         cell = make_cell(100 + len(found), OTHERS[name], {parameter: half}, asked, size, count, law)
         found.append(cell)
+    for name, planted, size, count in _AFFINE:
+        found.append(make_cell(100 + len(found), OTHERS[name], planted, "affine", size, count))
     return found, hashlib.sha256(json.dumps(found).encode()).hexdigest()
 
 

@@ -34,6 +34,10 @@ deviation over seeds where a curve is read), or within the goal that the paper's
 has pictures; *in part* if that is so for some of the numbers or sets of the row. † A setting behind
 these numbers was chosen with test results in view; the paper's page says which.
 
+Two claims of relaxed equivariance are not settled, and not among these rows: learned relaxation
+holds in part, in short runs, and whether more rotations are better cannot be told from one seed.
+[Its page](relaxed-equivariance.md) has both.
+
 """
 
 

@@ -143,15 +143,14 @@ def _efficiency(rows: list[dict[str, Any]], path: Path) -> Path:
     figure, axes = plt.subplots(
         2, len(added), figsize=size, sharex=True, sharey="row", squeeze=False
     )
+    labels = {kind: _with_sizes(kind, rows) for kind in COLOURS}
     shown = {"bound, nats": ("bound", "prototype_bound")}
     shown["mean square error"] = ("reconstruction_error", "prototype_error")
     for (title, keys), line in zip(shown.items(), axes, strict=True):
         for axis, degrees in zip(line, added, strict=True):
             same = [row for row in rows if row["added"] == degrees]
             for kind, colour in COLOURS.items():
-                _over_sizes(
-                    axis, same, kind, keys[0], fmt="o-", color=colour, label=NAMES.get(kind, kind)
-                )
+                _over_sizes(axis, same, kind, keys[0], fmt="o-", color=colour, label=labels[kind])
             name = "InvVAE, on the prototype"
             style = {"fmt": "o--", "color": COLOURS["InvVAE"], "mfc": "white"}
             _over_sizes(axis, same, "InvVAE", keys[1], label=name, **style)
@@ -166,6 +165,16 @@ def _efficiency(rows: list[dict[str, Any]], path: Path) -> Path:
     handles, names = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, names, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=len(names))
     return _save(figure, path, PLOT)
+
+
+def _with_sizes(kind: str, rows: list[dict[str, Any]]) -> str:
+    """The name of a kind with its hidden units and steps, which are not the same for all."""
+    same = [row for row in rows if row["kind"] == kind]
+    spans = []
+    for key, unit in (("hidden", "units"), ("steps", "steps")):
+        ends = sorted({row[key] for row in same})
+        spans.append(" to ".join(f"{n:,}" for n in dict.fromkeys((ends[0], ends[-1]))) + f" {unit}")
+    return f"{NAMES.get(kind, kind)}\n{spans[0]}\n{spans[1]}"
 
 
 def _over_sizes(

@@ -16,8 +16,10 @@ from matplotlib import pyplot as plt
 
 HERE = Path(__file__).parent
 EPOCHS = 30  # of the recipe
+HELD_OUT = 5_000  # images of Figure 4
 UNITS = {"rotation": "half turns", "translation": "half-images"}
 RATE = 4.0  # of a learned omega', by that of the weights, where nothing else is said
+OURS, THEIRS = "#2166ac", "#b2182b"
 NAMES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 Rows = list[dict[str, Any]]
 
@@ -28,24 +30,30 @@ def accuracy_over_omega(rows: Rows, path: Path) -> Path:
     panels = list(dict.fromkeys((row["data"], row["relaxed"]) for row in rows))
     sets = len({data for data, _ in panels})
     size = (4.2 * (len(panels) // sets), 3 * sets)
-    figure, axes = plt.subplots(sets, len(panels) // sets, figsize=size, squeeze=False)
+    options = {"figsize": size, "squeeze": False, "sharex": True, "sharey": "row"}
+    figure, axes = plt.subplots(sets, len(panels) // sets, **options)
+    ticks = sorted({row["omega"] for row in rows} - {0.0})
     for axis, (data, which) in zip(axes.flat, sorted(panels), strict=True):
         chosen = [row for row in rows if (row["data"], row["relaxed"]) == (data, which)]
         omegas = sorted({row["omega"] for row in chosen})
         means = [mean(r["accuracy"] for r in chosen if r["omega"] == o) for o in omegas]
         seeds = len({row["seed"] for row in chosen})
         # 0 is no place on a logarithmic axis: a line of its own.
+        errors = [(m * (100 - m) / (seeds * HELD_OUT)) ** 0.5 for m in means]
+        axis.axhspan(means[0] - errors[0], means[0] + errors[0], color="black", alpha=0.1, lw=0)
         axis.axhline(means[0], color="black", linestyle="--", linewidth=1, label="omega' = 0")
-        axis.plot(omegas[1:], means[1:], "o-", color="#2166ac", markersize=4)
+        axis.errorbar(omegas[1:], means[1:], errors[1:], fmt="o-", color="#2166ac", markersize=4,
+                      capsize=3)  # fmt: skip
         axis.set_xscale("log")
-        axis.set_xticks(omegas[1:], [f"{omega:g}" for omega in omegas[1:]])
+        axis.set_xticks(ticks, [f"{omega:g}" for omega in ticks])
         axis.minorticks_off()
+        axis.tick_params(labelbottom=True)
         plural = "one seed" if seeds == 1 else f"{seeds} seeds"
-        axis.set(
-            title=f"{NAMES.get(data, data)}, soft {which}, {plural}", ylabel="held-out accuracy, %"
-        )
+        axis.set_title(f"{NAMES.get(data, data)}, soft {which}, {plural}", fontsize=11)
         axis.set_xlabel(f"omega', one per {UNITS[which][:-1]}")
         axis.grid(alpha=0.3)
+    for axis in axes[:, 0]:
+        axis.set_ylabel("held-out accuracy, %")
     axes[0, -1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
     return _save(figure, path)
 
@@ -75,6 +83,7 @@ def omega_by_layer(rows: Rows, path: Path) -> Path:
             axis.plot(values, form, color=colours(0.9 * place), markersize=4)
         names = [_layer(i) for i in range(len(rows[0]["relaxation"]))]
         axis.set_xticks(range(len(names)), names)
+        axis.margins(x=0.15)
         axis.axhline(start, color="black", linestyle="--", linewidth=1)
         axis.set(title=f"{NAMES.get(data, data)}, {n} rotations, {epochs} epochs")
         axis.grid(alpha=0.3)
@@ -85,7 +94,13 @@ def omega_by_layer(rows: Rows, path: Path) -> Path:
         colour = colours(0.9 * i / max(len(penalties) - 1, 1))
         axes[0, -1].plot([], "o-", color=colour, label=f"lambda = {penalty:g}", markersize=4)
     if any(row.get("rate", RATE) != RATE for row in rows):
-        axes[0, -1].plot([], "s:", color="grey", label="rate 1, not 4", markersize=4)
+        axes[0, -1].plot(
+            [],
+            "s:",
+            color="grey",
+            label="omega' learned as fast\nas the weights (else 4x)",
+            markersize=4,
+        )
     axes[0, -1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
     return _save(figure, path)
 
@@ -93,33 +108,41 @@ def omega_by_layer(rows: Rows, path: Path) -> Path:
 def beside_the_paper(rows: Rows, expected: Rows, path: Path) -> Path:
     """Tables 1 and 3 without augmentation, by the recipe: ours and the paper's by model."""
     rows = [row for row in rows if not (row["augment"] or row["validation"])]
-    lines = [line for line in expected if line["penalty"] is None and line["rotations"] <= 4]
-    figure, axes = plt.subplots(1, len(NAMES), figsize=(4.2 * len(NAMES), 3.2))
+    lines = [line for line in expected if line["penalty"] is None and line["rotations"] <= 8]
+    figure, axes = plt.subplots(1, len(NAMES), figsize=(5.2 * len(NAMES), 3.2))
+    groups = [line["rotations"] for line in lines]
     for axis, (data, name) in zip(axes, NAMES.items(), strict=True):
-        labels = []
-        for line in lines:
+        for x, line in enumerate(lines):
+            axis.errorbar(x, *line[data], fmt="*", color=THEIRS, ms=9, capsize=4)
             key = (data, line["rotations"], line["model"].split()[0], None)
             names = ("data", "rotations", "mode", "penalty")
             found = [r for r in rows if tuple(r[n] for n in names) == key]
             longest = max((r["epochs"] for r in found), default=0)
             mine = [r["accuracy"] for r in found if r["epochs"] == longest]
-            if not mine:
-                continue
-            group = "T(2)" if line["rotations"] == 1 else f"{line['rotations']} rotations"
-            x = len(labels)
-            error = stdev(mine) if len(mine) > 1 else 0.0
-            axis.errorbar(x, mean(mine), error, fmt="o", color="#2166ac", capsize=4,
-                          label="ours" if not labels else None)  # fmt: skip
-            axis.errorbar(x, *line[data], fmt="*", color="#b2182b", ms=10, capsize=4,
-                          label="the paper" if not labels else None)  # fmt: skip
-            length = "" if longest >= EPOCHS else f"\n{longest} epochs"
-            one = "" if len(mine) > 1 else "\none seed"
-            labels.append(f"{group}\n{line['model']}{length}{one}")
-        axis.set_xticks(range(len(labels)), labels, fontsize=8)
-        axis.margins(x=0.15)
+            form = "o" if longest >= EPOCHS else "s"
+            if len(mine) > 1:
+                axis.errorbar(x, mean(mine), stdev(mine), fmt=form, color=OURS, capsize=4)
+            elif mine:
+                axis.plot(x, *mine, form, color=OURS, fillstyle="none")
+        axis.set_xticks(range(len(lines)), [t["model"].split()[0] for t in lines], fontsize=8)
+        for n in dict.fromkeys(groups):
+            first, count = groups.index(n), groups.count(n)
+            title = "T(2)" if n == 1 else f"{n} rotations"
+            axis.text(first + (count - 1) / 2, -0.18, title, ha="center", fontsize=9,
+                      transform=axis.get_xaxis_transform())  # fmt: skip
+            if first:
+                axis.axvline(first - 0.5, color="grey", linewidth=0.8)
+        axis.set_xlim(-0.5, len(lines) - 0.5)
         axis.set(title=name, ylabel="test accuracy, %")
-        axis.grid(alpha=0.3)
-    axes[0].legend(fontsize=8, frameon=False, loc="upper left")
+        axis.grid(alpha=0.3, axis="y")
+    for form, label, style in (
+        ("*", "the paper", {"color": THEIRS, "ms": 9}),
+        ("o", "ours, three seeds", {"color": OURS}),
+        ("o", "ours, one seed", {"color": OURS, "fillstyle": "none"}),
+        ("s", "ours, one seed, 12 epochs", {"color": OURS, "fillstyle": "none"}),
+    ):
+        axes[1].plot([], [], form, label=label, **style)
+    axes[1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
     return _save(figure, path)
 
 

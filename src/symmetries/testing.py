@@ -34,7 +34,7 @@ Act = Callable[[Any, Any], Any]
 
 
 def group_error(group: str | Group[Any], etas: Tensor) -> dict[str, float]:
-    """How far a group is from each of the laws, at given parameters.
+    """Return how far a group is from each of the laws, at given parameters.
 
     With a, b, c the exponentials of each row of ``etas`` and of the rows after it:
 
@@ -271,7 +271,7 @@ def _distance(a: Any, b: Any) -> float:  # noqa: ANN401 - elements differ by gro
     if isinstance(a, tuple):
         return _worst(*(_distance(x, y) for x, y in zip(a, b, strict=True)))
     if a.shape != b.shape:
-        raise invalid("element", f"shape {tuple(b.shape)}", f"shape {tuple(a.shape)}", "fix it")
+        raise invalid("element", f"shape {tuple(b.shape)}", f"{tuple(a.shape)}", "reshape it")
     if a.numel() == 0:
         return 0.0
     a, b = a.reshape(len(a), -1), b.reshape(len(b), -1)

@@ -1,8 +1,6 @@
 """The reproduction of paper 1 runs from end to end on small digits, and theory holds there."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,12 +9,10 @@ RUN = Path(__file__).parents[2] / "papers" / "genuine-invariance" / "run.py"
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
+def found(run_script, tmp_path_factory):
     out = tmp_path_factory.mktemp("genuine-invariance")
-    command = [sys.executable, RUN, "--quick", "--quiet", "--device", "cpu", "--out", out]
-    command += ["--steps", "60", "--examples", "40", "--feature-examples", "10", "--seeds", "0"]
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
+    words = ["--quick", "--quiet", "--device", "cpu", "--out", out, "--steps", 60]
+    run_script(RUN, *words, "--examples", 40, "--feature-examples", 10, "--seeds", 0)
     return out, json.loads((out / "results.json").read_text())
 
 

@@ -191,4 +191,4 @@ def test_a_colour_that_stays_at_the_border_brings_a_warning(run, tiny, tmp_path,
     assert done.exit_code == 0, done.output
     texts = json.loads((tmp_path / "out" / "symmetries.json").read_text())["warnings"]
     assert any("same colours in all pictures" in text for text in texts) == warned
-    assert not any("it tells the pose" in text for text in texts)
+    assert not any("reveals their poses" in text for text in texts)

@@ -14,7 +14,7 @@ from symmetries.auditing.estimate import wilson_interval
 from symmetries.data import load
 from symmetries.estimators import InvariantClassifier
 from symmetries.learners import InvariantNetworkConfig
-from symmetries.learners.invariant_network import candidates
+from symmetries.learners.invariant_network import candidates, evidence
 from symmetries.report.fit_words import interval_text, reach_of
 from symmetries.results import FitResult, Invariance
 
@@ -60,14 +60,22 @@ def test_methods_without_learned_invariance(run, method):
     assert found["accuracy"] > 0.5
 
 
-def tiny_network_preset():
-    """Seconds instead of minutes; what is learned is tested with the learner."""
-    preset = InvariantNetworkConfig.preset("quick")
-    return preset.replace(steps=60, search=3, samples=4, curvature_rows=64, every=15)
+@pytest.fixture
+def quick_network(monkeypatch):
+    """A function that makes networks learn quickly; what they learn is tested with the learner."""
+
+    def shorten(**changes):
+        preset = InvariantNetworkConfig.preset("quick")
+        quick = preset.replace(search=3, samples=4, curvature_rows=64, **changes)
+        monkeypatch.setitem(presets_of(InvariantNetworkConfig), "quick", quick)
+        monkeypatch.setattr(evidence, "TRACED", 100)
+        monkeypatch.setattr(evidence, "EXACT", {"cpu": (0, 0)})  # extrapolated, as for large sets
+
+    return shorten
 
 
-def test_a_network_is_averaged_and_shown_beside_the_plain_one(run, tmp_path, monkeypatch):
-    monkeypatch.setitem(presets_of(InvariantNetworkConfig), "quick", tiny_network_preset())
+def test_a_network_is_averaged_and_shown_beside_the_plain_one(run, tmp_path, quick_network):
+    quick_network(steps=60, every=15)
     result = run("fit", "digits", "--network", "cnn", "--out", "out")
     assert result.exit_code == 0, result.output
     assert "without transformations" in result.stdout
@@ -92,10 +100,11 @@ def test_a_network_is_averaged_and_shown_beside_the_plain_one(run, tmp_path, mon
     assert f"{100 * found.plain_accuracy:.1f} %" in page
 
 
-def test_an_interrupted_search_of_a_network_is_resumed(run, tmp_path, monkeypatch):
-    short = tiny_network_preset().replace(steps=20, every=5)  # bits are compared, not quality
-    monkeypatch.setitem(presets_of(InvariantNetworkConfig), "quick", short)
-    words = ("fit", "digits", "--network", "cnn", "--quiet", "--json", "--device", "cpu")
+def test_an_interrupted_search_of_a_network_is_resumed(run, tmp_path, monkeypatch, quick_network):
+    quick_network(steps=8, every=4)  # bits are compared, not quality
+    some = load("digits").subset(range(200))
+    np.savez(tmp_path / "a.npz", images=some.images[:, 0].numpy(), labels=some.labels.numpy())
+    words = ("fit", "a.npz", "--network", "cnn", "--quiet", "--json", "--device", "cpu")
     whole = json.loads(run(*words, "--out", "whole").stdout)
     asked, trained_at = [], candidates.trained_at
 

@@ -14,6 +14,7 @@ from symmetries.results import WatchResult
 def corners(hooks, tmp_path, monkeypatch):
     """A reference of 300 corners, and a function that lets pictures arrive."""
     monkeypatch.setattr("symmetries.monitoring.readers.STEPS", 300)
+    monkeypatch.setattr("symmetries.monitoring.naming.LOOKED_AT", 60)
     reference = (255 * hooks(300, 8, side=12)[0]).astype(np.uint8)
     np.savez(tmp_path / "reference.npz", images=reference)
     pictures = (255 * hooks(400, 8, seed=1, side=12)[0]).astype(np.uint8)
@@ -93,6 +94,7 @@ def test_what_a_change_costs_a_model_is_told(run, tmp_path, corners):
 def quickly(corners, monkeypatch):
     """A reader that has hardly learned, where what it reads does not matter."""
     monkeypatch.setattr("symmetries.monitoring.readers.STEPS", 20)
+    monkeypatch.setattr("symmetries.monitoring.naming.GRID", 5)
 
 
 def test_names_on_standard_input(tmp_path, corners, quickly, monkeypatch):

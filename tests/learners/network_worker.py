@@ -11,7 +11,7 @@ from torch import nn
 from symmetries.learners.invariant_network import InvariantNetwork, InvariantNetworkConfig
 
 CONFIG = InvariantNetworkConfig(samples=4).replace(
-    steps=20, batch_size=20, every=5, search=2, curvature_rows=60
+    steps=8, batch_size=20, every=4, search=2, curvature_rows=40
 )
 
 

@@ -1,10 +1,15 @@
 """Configurations: few fields at the top, and one way to change them."""
 
 import dataclasses
+import importlib
 import json
+import re
+from pathlib import Path
+from pkgutil import walk_packages
 
 import pytest
 
+import symmetries
 from symmetries._utils.config import Config, presets_of
 from symmetries.learners.invariant_vae import InvariantVAEConfig
 from symmetries.learners.invariant_weights import NaturalConfig
@@ -17,9 +22,23 @@ LEARNERS = (SymmetryConfig, VAEConfig, InvariantVAEConfig)
 MADE = [*(kind() for kind in (*LEARNERS, NaturalConfig)), TrainConfig(1, 1)]
 
 
-@pytest.mark.parametrize("config", MADE, ids=lambda config: type(config).__name__)
-def test_the_top_level_has_at_most_twelve_fields(config):
-    assert len(dataclasses.fields(config)) <= 12
+def kinds(base=Config):
+    """All configurations of the library, those that are parts of others among them."""
+    for kind in base.__subclasses__():
+        if kind.__module__.startswith("symmetries."):
+            yield kind
+        yield from kinds(kind)
+
+
+def test_no_configuration_has_more_than_twelve_fields():
+    for module in walk_packages(symmetries.__path__, "symmetries."):
+        if module.name.rpartition(".")[2] in ("config", "recipe", "autoencoder"):
+            importlib.import_module(module.name)
+    found = set(kinds())
+    classes = re.compile(r"^class \w+\((?:Config|Recipe)\):", re.MULTILINE)
+    sources = Path(symmetries.__file__).parent.rglob("*.py")
+    assert len(found) == sum(len(classes.findall(path.read_text())) for path in sources) > 25
+    assert {kind: n for kind in found if (n := len(dataclasses.fields(kind))) > 12} == {}
 
 
 @pytest.mark.parametrize("config", MADE, ids=lambda config: type(config).__name__)

@@ -28,7 +28,7 @@ from symmetries.learners.orbit_posterior import (
 )
 from symmetries.learners.relaxed import RelaxedConfig, RelaxedEquivariance
 from symmetries.learners.symmetry_model import SymmetryConfig, SymmetryModel, summary
-from symmetries.learners.vae import VAE, InvVAE, VAEConfig, inv_vae
+from symmetries.learners.vae import VAE, InvVAE, VAEConfig, inv_vae, proposal
 from symmetries.learners.vae import model as vae_model
 from symmetries.training import History, TrainConfig, load_state
 from symmetries.training.step import seeded
@@ -204,8 +204,19 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 every_learner = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few_choices():
+    """InvVAE looks for its proposal among fewer candidates, and for less long."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inv_vae, "SPREADS", (0.03, 0.3))
+        patch.setattr(inv_vae, "STRETCHES", (1.0, 1.6))
+        patch.setattr(inv_vae, "PROPOSAL_SAMPLES", 4)
+        patch.setattr(proposal, "FIRST_STEPS", 4)
+        yield
+
+
 @pytest.fixture(scope="module")
-def fitted() -> dict[int, tuple[Any, History]]:
+def fitted(few_choices) -> dict[int, tuple[Any, History]]:
     return {}
 
 
@@ -264,27 +275,30 @@ def test_what_is_no_saved_learner_is_refused_by_name(case, fitted, tmp_path):
         case.load(tmp_path / "missing")
 
 
-@pytest.mark.parametrize("form", ["arrays", "image set", "loader"])
-@every_learner
-def test_data_comes_in_every_form(case, fitted, form):
-    model, history = fit(case, fitted)
+def in_form(case: Case, form: str) -> Any:
+    """The data of a case, as users have them."""
     x, labels = case.data if case.labelled else (case.data, torch.arange(COUNT) % CLASSES)
-    data = {
+    return {
         "arrays": (x.numpy(), labels.numpy()) if case.labelled else x.numpy(),
         "image set": ImageSet(x, labels),
         "loader": DataLoader(TensorDataset(x, labels), batch_size=20),
     }[form]
-    same = case.make()
+
+
+@pytest.mark.parametrize("form", ["image set", "loader"])  # arrays: in the test of seeds
+@every_learner
+def test_data_comes_in_every_form(case, fitted, form):
+    model, history = fit(case, fitted)
+    data, same = in_form(case, form), case.make()
     found = same.fit(data, **RUN)
     torch.testing.assert_close(found["loss"], history["loss"], rtol=0, atol=0, equal_nan=True)
     assert same.summary(data).images == model.summary(case.data).images
 
 
 @every_learner
-def test_a_resumed_run_continues_exactly(case, tmp_path):
-    whole, parts = case.make(), case.make()
+def test_a_resumed_run_continues_exactly(case, fitted, tmp_path):
+    whole, parts = fit(case, fitted)[0], case.make()
     data, run = case.data, {**RUN, "checkpoint_every": 1}
-    whole.fit(data, out=tmp_path / "whole", **run)
     append, seen = History.append, []
 
     def stop(self: Any, step: int, *numbers: Any, **more: Any) -> None:
@@ -309,7 +323,8 @@ def test_a_resumed_run_continues_exactly(case, tmp_path):
 def test_seeds_reproduce_and_differ(case, fitted):
     model, history = fit(case, fitted)
     same, other = case.make(), case.make(seed=1)
-    found = same.fit(case.data, **RUN)
+    found = same.fit(in_form(case, "arrays"), **RUN)
+    assert same.summary(in_form(case, "arrays")).images == model.summary(case.data).images
     assert equal(outputs(case, same), outputs(case, model))
     torch.testing.assert_close(found["loss"], history["loss"], rtol=0, atol=0, equal_nan=True)
     other.fit(case.data, **RUN)

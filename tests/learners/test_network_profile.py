@@ -3,8 +3,6 @@
 import json
 import math
 import socket
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -97,17 +95,12 @@ def test_what_was_extrapolated_differently_widens_the_interval():
     assert unsure.interval[1] > 2.0 > sure.interval[1]
 
 
-def test_two_processes_search_and_learn_as_one(tmp_path):
+def test_two_processes_search_and_learn_as_one(start_script, tmp_path):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
     worker, file = Path(__file__).with_name("network_worker.py"), tmp_path / "found.json"
-    started = [
-        subprocess.Popen(
-            [sys.executable, worker, port, str(rank), file], stderr=subprocess.PIPE, text=True
-        )
-        for rank in (0, 1)
-    ]
+    started = [start_script(worker, port, rank, file) for rank in (0, 1)]
     said = [process.communicate(timeout=240)[1] for process in started]
     assert [process.returncode for process in started] == [0, 0], said
     found = json.loads(file.read_text())

@@ -92,7 +92,7 @@ def test_noise_does_not_show_how_its_frame_was_moved():
 
 def test_few_pictures_are_cut_into_more_folds(monkeypatch):
     monkeypatch.setattr("symmetries.learners.orbit_posterior.model.fit_folds", lambda *_: None)
-    for count, folds, share in ((350, 4, 2 / 3), (1600, 2, 1 / 2)):
+    for count, folds, share in ((350, 7, 2 / 3), (800, 4, 2 / 3), (1600, 2, 1 / 2)):
         model = OrbitPosterior("rotation", (1, 16, 16), small(folds=None))
         model.fit(hooks(count, 60))
         assert (model.fold_count, model.smaller_share) == (folds, share)

@@ -19,9 +19,9 @@ def test_the_first_copy_of_each_picture_is_found():
 def test_copies_share_a_fold_and_others_are_spread_as_before():
     model = OrbitPosterior("rotation", (1, 8, 8), "quick")
     model.prepared(IMAGES)
-    assert torch.equal(model.folds(70), fold_of(70, 4, model.seed))
+    assert torch.equal(model.folds(70), fold_of(70, 7, model.seed))
     model.prepared(IMAGES.repeat(4, 1, 1, 1))
     folds = model.folds(280).reshape(4, 70)
     assert torch.equal(folds, folds[:1].expand(4, -1))
-    assert int(folds[0].bincount(minlength=4).min()) > 5
-    assert not torch.equal(fold_of(280, 4, model.seed).reshape(4, 70), folds)
+    assert int(folds[0].bincount(minlength=7).min()) > 3
+    assert not torch.equal(fold_of(280, 7, model.seed).reshape(4, 70), folds)

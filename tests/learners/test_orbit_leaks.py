@@ -9,8 +9,16 @@ from benchmarks.planted.planting import matrices, plant
 
 from symmetries.actions import ImageAction
 from symmetries.groups import parse_group
-from symmetries.learners.orbit_posterior import OrbitConfig, OrbitPosterior
-from symmetries.learners.orbit_posterior.canonical import eigen, matrix_of, moments, singular
+from symmetries.learners.orbit_posterior import OrbitConfig, OrbitPosterior, reading
+from symmetries.learners.orbit_posterior.calibrating import read_sets
+from symmetries.learners.orbit_posterior.canonical import (
+    eigen,
+    matrix_of,
+    moments,
+    singular,
+    turned,
+    turns,
+)
 from symmetries.learners.orbit_posterior.chart import Chart
 from symmetries.learners.orbit_posterior.crossing import with_disagreement
 from symmetries.learners.orbit_posterior.expected_widths import expected_widths, smallest_intervals
@@ -18,7 +26,6 @@ from symmetries.learners.orbit_posterior.heads import Histograms
 from symmetries.learners.orbit_posterior.networks import PoseNetwork
 from symmetries.learners.orbit_posterior.numbers import place_numbers
 from symmetries.learners.orbit_posterior.reading import Densities, smallest_set
-from symmetries.learners.orbit_posterior.summary import _sheared
 from symmetries.learners.orbit_posterior.symmetric import contents_alike, contents_repeat
 from symmetries.learners.orbit_posterior.verdicts import Headline
 
@@ -172,19 +179,32 @@ def test_an_interval_reaches_down_as_far_as_two_fits_disagree():
     assert (apart.width, apart.high) == (line.width, line.high)
 
 
-@pytest.mark.parametrize(
-    ("group", "width", "found"),
-    [("affine", 0.02, False), ("affine", 0.5, True), ("shear", 0.5, False)],
-)
-def test_content_is_sheared_where_a_shear_is_not_absent(group, width, found):
-    chart = Chart(parse_group(group), 72)
-    told = torch.ones(3, dtype=torch.bool)
-    reading, lines = [], []
-    for c in chart.coordinates:
-        own = width if c.name == "shear" else 0.01
-        reading.append(Densities(c, torch.ones(3, 60) / 60))
-        lines.append(Headline(own, 0.95 * own, 1.05 * own, told, 1.0))
-    assert _sheared(reading, lines) == found
+def test_shapes_are_calibrated_on_pictures_that_are_not_turned(monkeypatch):
+    """A density that is blurred by a third of the law has the law's width in the data's frame."""
+    planted = {"shear": 0.3}
+    _, model, small = prepared("hearts", 24, 600, planted, "affine")
+    own = model.view.pose(model.frame.content(small))[1]
+    law = torch.stack([own[name] for name in own], -1)
+    generator = torch.Generator().manual_seed(0)
+
+    def blurred(model, network, x, count, seed, u=None, places=None):
+        """The law of all pictures in the frame of each, with errors along every coordinate."""
+        turn = torch.zeros(len(x), count) if u is None else u[:, :1].expand(-1, count)
+        found = torch.zeros(len(x), count, len(model.chart.names))
+        rows = torch.randint(len(law), (len(x), count), generator=generator)
+        there = turned(dict(zip(own, law[rows].unbind(-1), strict=True)), turns(turn))
+        for j, name in enumerate(model.chart.names):
+            if name in there:
+                found[..., j] = there[name]
+        found += 0.03 * torch.randn(found.shape, generator=generator)
+        found[..., model.chart.names.index("rotation")] += turn
+        return model.view.moves(found, x, u)
+
+    monkeypatch.setattr(reading, "sample_coordinates", blurred)
+    _, sets = read_sets(model, model.fits[0], small[:200], 0)
+    widths = {c.name: s.width() for c, s in zip(model.chart.coordinates, sets, strict=True)}
+    for name, true in (("scale_x", 0.18), ("scale_y", 0.18), ("shear", 0.54)):
+        assert widths[name] == pytest.approx(true, rel=0.1), name
 
 
 def law(chart, halves):

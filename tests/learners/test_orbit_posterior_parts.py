@@ -20,6 +20,7 @@ from symmetries.learners.orbit_posterior.calibrating import (
     LEVELS,
     Sets,
     joined,
+    needed_mass,
     recalibrated,
     refined,
     sets_of,
@@ -50,6 +51,7 @@ from symmetries.learners.orbit_posterior.summary import _subgroup, untold_interv
 from symmetries.learners.orbit_posterior.symmetric import contents_repeat, self_symmetric
 from symmetries.learners.orbit_posterior.verdicts import (
     ADDED,
+    CHANCE,
     LOOSE_INTERVAL,
     SYSTEMATIC,
     Headline,
@@ -292,7 +294,8 @@ def turned(law, blur, count=2000, cells=72):
     mass = torch.softmax(-0.5 * (away / blur).square(), -1).mean(0)
     truth = law(torch.rand(count, generator=generator))
     density = Densities(coordinate, mass.expand(count, -1))
-    sets = sets_of(density, density, truth, torch.rand(count, generator=generator))
+    ties = torch.rand(count, generator=generator)
+    sets = sets_of(density, needed_mass(density, truth, ties)[:, None])
     return density, sets
 
 
@@ -317,10 +320,10 @@ def test_overconfident_and_flat_densities_get_the_width_of_the_truth():
     narrow, _ = turned(box(10), math.radians(3))
     truth = box(60)(torch.rand(2000, generator=torch.Generator().manual_seed(1)))
     ties = torch.rand(2000, generator=torch.Generator().manual_seed(2))
-    width = math.degrees(sets_of(narrow, narrow, truth, ties).width())
+    width = math.degrees(sets_of(narrow, needed_mass(narrow, truth, ties)[:, None]).width())
     assert width > 80
     flat = Densities(narrow.coordinate, torch.full((2000, 72), 1 / 72))
-    width = math.degrees(sets_of(flat, flat, truth, ties).width())
+    width = math.degrees(sets_of(flat, needed_mass(flat, truth, ties)[:, None]).width())
     assert abs(width - 324) < 8
 
 
@@ -436,7 +439,7 @@ def test_pictures_that_differ_are_noticed():
     none = torch.zeros(600, dtype=torch.int64)
     found = Crossed([both], [both], [sets], [sets], none, none)
     assert wider_pictures(found, 0, line, every) == pytest.approx(math.radians(90), rel=0.05)
-    sharp = replace(sets, needed=torch.where(told, 0.2 * sets.needed, sets.needed))
+    sharp = replace(sets, needed=torch.where(told[:, None], 0.2 * sets.needed, sets.needed))
     still = calibrated(replace(found, sets=[sharp]), [line], every)
     assert torch.equal(still.reading[0].mass[300:], both.mass[300:])  # of pictures not told
     assert not torch.allclose(still.reading[0].mass[:300], both.mass[:300])
@@ -456,7 +459,7 @@ def test_mirror_images_of_some_contents_alone_are_noticed():
     for rare, expected in ((0.15, 1.526), (0.01, None), (0.45, None)):  # the last is not known
         share = torch.where(told, 0.01, torch.tensor(rare))
         density = Densities(coordinate, torch.stack((1 - share, share), -1))
-        sets = sets_of(density, density, torch.zeros(600), torch.zeros(600))
+        sets = sets_of(density, torch.full((600, 1), 0.9))
         found = Crossed([density], [density], [sets], [sets], none, none)
         others = wider_pictures(found, 0, line, every)
         assert others == (expected and pytest.approx(expected, abs=0.01))
@@ -483,6 +486,26 @@ def test_what_the_self_test_missed_is_in_the_interval():
     wide = replace(line, width=4.0, low=3.9, high=4.1)
     missed = Planted("rotation", "degrees", 1.0, 1.0, 1.0, 0.2, 4.5, True)
     assert with_misses(wide, angle, [missed]).high == pytest.approx(0.9 * 2 * math.pi)
+
+
+def test_what_chance_may_have_missed_of_few_pictures_is_not_in_the_interval():
+    line = Headline(0.4, 0.38, 0.42, torch.ones(3, dtype=torch.bool), 1.0)
+    angle = Chart(Affine2("rotation"), 72).coordinates[0]
+    row = Planted("rotation", "degrees", 1.0, 1.0, 1.0, 0.8, 0.5, True)
+    ends = [with_misses(line, angle, [replace(row, error=e)]).high for e in (0.0, 0.05, 0.2)]
+    least = math.hypot(SYSTEMATIC, CHANCE * 0.05)
+    assert ends[0] == pytest.approx(0.4 / 0.8 * math.exp(-SYSTEMATIC))
+    assert ends[1] == pytest.approx(0.4 / 0.8 * math.exp(-least))
+    assert ends[2] == line.high
+
+
+def test_the_error_of_a_width_is_that_of_repeated_draws():
+    """The standard error by a bootstrap, against the spread of widths of other pictures."""
+    _, many = turned(box(60), 0.2, count=6000)
+    widths = torch.tensor([many[rows].width() for rows in torch.arange(6000).split(100)])
+    spread = float(widths.log().std())
+    errors = [many[rows].log_error(200, 0) for rows in torch.arange(1000).split(100)]
+    assert sum(errors) / len(errors) == pytest.approx(spread, rel=0.3)
 
 
 @pytest.mark.parametrize(
@@ -521,6 +544,17 @@ def test_a_uniform_law_is_full_only_where_a_rule_was_seen():
     line = Headline(*ends, told=torch.ones(3, dtype=torch.bool), share=1.0)
     assert verdict_of(coordinate, line, math.radians(40))[0] == "partial"
     assert verdict_of(coordinate, line, math.radians(180))[0] == "cannot be told"
+
+
+@pytest.mark.parametrize(("power", "verdict"), [(115.0, "partial"), (155.0, "cannot be told")])
+def test_a_very_wide_law_may_be_as_much_too_wide_as_half_of_it_was(power, verdict):
+    coordinate = Chart(Affine2("rotation"), 72).coordinates[0]
+    ends = [math.radians(value) for value in (216.0, 200.0, 230.0)]
+    line = Headline(*ends, told=torch.ones(3, dtype=torch.bool), share=1.0)
+    found, _, known = verdict_of(coordinate, line, math.radians(power))
+    assert found == verdict
+    least = 216 * 108 / power * math.exp(SYSTEMATIC)
+    assert known.low == pytest.approx(math.radians(min(200.0, least)), rel=1e-5)
 
 
 def test_an_interval_reaches_to_what_another_round_may_change():
@@ -570,13 +604,15 @@ def test_where_nothing_is_told_the_interval_leaves_everything_open():
 
 
 def test_what_is_absent_is_warned_of_only_where_it_may_be_hidden():
-    def about(verdict, ratio):
+    def about(verdict, ratio, error=0.0):
         part = SimpleNamespace(name="zoom", verdict=verdict, share_told=0.9, reason="")
-        row = Planted("zoom", "factor", 1.1, 1.1, 1.1 * ratio, ratio, 0.1, True)
+        row = Planted("zoom", "factor", 1.1, 1.1, 1.1 * ratio, ratio, 0.1, True, error=error)
         return about_width(part, 0.02, [row])
 
     assert about("absent", 1.4) == []
     assert len(about("absent", 0.7)) == len(about("partial", 1.4)) == 1
+    assert len(about("partial", 1.4, 0.1)) == 1
+    assert about("partial", 1.4, 0.2) == []  # by chance
     model = SimpleNamespace(outer={"zoom": 0.02, "shear": 0.005})
     assert "2 % of the density" in cut_off(model, "zoom")
     assert cut_off(model, "shear") == cut_off(model, "rotation") == ""

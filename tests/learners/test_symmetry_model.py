@@ -55,8 +55,8 @@ def small(**changes):
         layers=2,
         conditioner=32,
         base=(32,),
-        inference=Recipe(steps=300, batch_size=64, lr=3e-3, warmup=0.1),
-        generative=Recipe(steps=400, batch_size=128, lr=3e-3, warmup=0.1, final=0.03, clip=2.0),
+        inference=Recipe(steps=220, batch_size=64, lr=3e-3, warmup=0.1),
+        generative=Recipe(steps=280, batch_size=128, lr=3e-3, warmup=0.1, final=0.03, clip=2.0),
     )
     return config.replace(**changes)
 
@@ -297,7 +297,7 @@ def test_edges_that_are_steps_are_said():
             warnings.simplefilter("always")
             model = SymmetryModel("rotation", (1, 16, 16), config)
             model.fit(images, stages=("inference",), progress=False)
-        assert any("edges are steps" in str(w.message) for w in caught) == said
+        assert any("edges are sharp steps" in str(w.message) for w in caught) == said
 
 
 def test_bounds_that_leave_the_frame_are_said():

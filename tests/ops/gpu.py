@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from fused_cases import CASES, IN_CUDA_C, PARTS, Case, run_case
+from fused_cases import IN_CUDA_C, PARTS, Case, run_case
 
 from symmetries import ops
 from symmetries._utils.provenance import provenance, source_digest, versions
@@ -54,12 +54,13 @@ def count_with_tensors() -> None:
 
 
 def chosen(
-    part: str | None, operations: Sequence[str], names: Sequence[str], emulated: bool
+    parts: Sequence[str], operations: Sequence[str], names: Sequence[str], emulated: bool
 ) -> list[Case]:
     """The cases that are asked for and can run here."""
     return [
         case
-        for case in (PARTS[part] if part else CASES)
+        for part in parts
+        for case in PARTS[part]
         if case.operation in operations
         and (not names or case.name in names)
         and not (INTERPRETED and case.compiled)
@@ -140,7 +141,7 @@ def main() -> int:
     """Run what the arguments ask for."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--operations", nargs="+", default=list(ops.OPERATIONS), metavar="NAME")
-    parser.add_argument("--part", choices=PARTS)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--cases", nargs="+", default=[], metavar="NAME")
     parser.add_argument("--workers", type=int, default=min(16, os.cpu_count() or 1))
     parser.add_argument("--emulate", choices=("address", "thread"))
@@ -151,7 +152,7 @@ def main() -> int:
         return 2
     began, cases = (
         time.perf_counter(),
-        chosen(given.part, given.operations, given.cases, given.emulate is not None),
+        chosen(given.parts, given.operations, given.cases, given.emulate is not None),
     )
     if given.emulate:
         from fused_cases.emulation import emulate_warps

@@ -1,26 +1,12 @@
 """Commands in a folder of their own."""
 
-import importlib.util
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 COMMAND = "from symmetries.cli import app; app()"
-
-
-@pytest.fixture(scope="session")
-def fork_server():
-    """A process with the library in it, which forks others."""
-    path = Path(__file__).with_name("fork_server.py")
-    spec = importlib.util.spec_from_file_location("fork_server", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    server = module.ForkServer()
-    yield server
-    server.close()
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """A small problem that every test of the loop can train."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import torch
@@ -11,6 +9,7 @@ from torch import nn
 from symmetries.training import TrainConfig
 
 ROWS = 50
+WORKER = Path(__file__).with_name("worker.py")
 
 
 def make_model(dropout=0.2, seed=0):
@@ -43,18 +42,11 @@ def same_state(a, b):
     return first.keys() == second.keys() and all(torch.equal(first[k], second[k]) for k in first)
 
 
-def run_worker(*arguments):
-    """Run worker.py; what it printed."""
-    worker = Path(__file__).with_name("worker.py")
-    command = [sys.executable, str(worker), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
-    return done.stdout, done.stderr
-
-
-def run_jobs(jobs):
+def run_jobs(start_script, jobs):
     """Run jobs in processes of their own: the exit codes of each, and the error output."""
-    out, errors = run_worker(json.dumps(jobs))
+    process = start_script(WORKER, json.dumps(jobs))
+    out, errors = process.communicate(timeout=240)
+    assert process.returncode == 0, errors
     return json.loads(out.splitlines()[-1]), errors
 
 

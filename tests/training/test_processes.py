@@ -1,6 +1,8 @@
 """Several processes do the work of one."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -12,16 +14,16 @@ from symmetries.training.batches import Order
 from symmetries.training.stacked_rng import DropoutByRows
 from symmetries.training.step import Step
 
-from .helpers import assert_weights, loss, make_config, make_data, make_model, run_jobs, run_worker
+from .helpers import WORKER, assert_weights, loss, make_config, make_data, make_model, run_jobs
 
 
-def test_two_processes_train_as_one(tmp_path):
+def test_two_processes_train_as_one(start_script, tmp_path):
     model = make_model()
     first = train(model, loss, make_data(), make_config())
     second = train(model, loss, make_data(), make_config(seed=1))
     configs = [{"devices": 2, "out": str(tmp_path / "run")}, {"devices": 2, "seed": 1}]
     job = {"world": 2, "configs": configs, "result": str(tmp_path / "result")}
-    codes, errors = run_jobs([job])
+    codes, errors = run_jobs(start_script, [job])
     assert codes == [[0, 0]], errors
     assert_weights(tmp_path / "result", model, tolerance=1e-5)
     metrics = json.loads((tmp_path / "result").read_text())["metrics"]
@@ -37,7 +39,7 @@ def test_fabric_starts_the_other_process(tmp_path):
     model = make_model(dropout=0.0)
     train(model, loss, make_data(), make_config())
     job = {"dropout": 0.0, "configs": [{"devices": 2}], "result": str(tmp_path / "result")}
-    run_worker("--direct", json.dumps(job))
+    subprocess.run([sys.executable, str(WORKER), "--direct", json.dumps(job)], check=True)
     assert_weights(tmp_path / "result", model, tolerance=1e-5)
 
 

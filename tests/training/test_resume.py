@@ -70,13 +70,13 @@ def test_the_dropout_model_really_draws():
     assert not same_state(a, b)
 
 
-def test_killed_processes_resume_bit_identical(tmp_path):
+def test_killed_processes_resume_bit_identical(start_script, tmp_path):
     whole = make_model()
     train(whole, loss, make_data(), make_config())
     job = {"configs": [{"out": str(tmp_path / "run"), "resume": True}]}
     job["result"] = str(tmp_path / "result.json")
     # Before the first checkpoint, before the second is written, after the third, and later.
-    codes, errors = run_jobs([job | {"kill": kill} for kill in (4, 10, 16, 19, None)])
+    codes, errors = run_jobs(start_script, [job | {"kill": kill} for kill in (4, 10, 16, 19, None)])
     assert codes == [[-signal.SIGKILL]] * 4 + [[0]], errors
     assert json.loads((tmp_path / "result.json").read_text())["steps"] == list(range(15, 24))
     assert_weights(tmp_path / "result.json", whole)

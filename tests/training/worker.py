@@ -1,10 +1,10 @@
 """Runs trainings as processes of their own: python worker.py '[JOB, ...]'.
 
-Importing torch takes seconds, so one process imports it and forks a child (or, with "world": 2,
-two that find each other as torchrun would tell them) for each job, one job after another. It
-prints the exit codes. A job names the settings ("config"), where the first process writes its
-weights ("result"), and after which step the process kills itself ("kill", by SIGKILL). A process
-that has not left its process group at its end has code 2: gloo's threads could abort it.
+It forks a child (or, with "world": 2, two that find each other as torchrun would tell them) for
+each job, one job after another, and prints the exit codes. A job names the settings ("config"),
+where the first process writes its weights ("result"), and after which step the process kills itself
+("kill", by SIGKILL). A process that has not left its process group at its end has code 2: gloo's
+threads could abort it.
 """
 
 import atexit
@@ -18,6 +18,7 @@ from pathlib import Path
 
 import lightning_fabric  # noqa: F401 - here, because every child would import it again
 import torch
+import torch._dynamo  # optimisers import it
 
 sys.path.insert(0, str(Path(__file__).parent))
 from helpers import loss, make_config, make_data, make_model

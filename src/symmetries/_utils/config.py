@@ -24,7 +24,7 @@ def register_presets(kind: object, presets: dict[str, Any]) -> dict[str, Any]:
 
 
 def presets_of(kind: object) -> dict[str, Any]:
-    """The presets of a kind of configuration, by name."""
+    """Return the presets of a kind of configuration, by name."""
     return _PRESETS[kind]
 
 
@@ -61,7 +61,7 @@ class Config:
 
     @classmethod
     def preset(cls, name: str) -> Self:
-        """The preset of this name, such as "quick"."""
+        """Return the preset of this name, such as "quick"."""
         presets = presets_of(cls)
         if not isinstance(name, str) or name not in presets:
             names = ", ".join(repr(known) for known in sorted(presets))
@@ -75,7 +75,7 @@ class Config:
         return config if isinstance(config, cls) else cls.preset(config)  # type: ignore[arg-type]
 
     def replace(self, **changes: Any) -> Self:  # noqa: ANN401 - values of fields
-        """A copy with other values.
+        """Return a copy with other values.
 
         Args:
             changes: fields by name. The field of a part needs no path if no other part has a field
@@ -98,7 +98,7 @@ class Config:
         return dataclasses.replace(self, **own)  # type: ignore[type-var]
 
     def to_dict(self) -> dict[str, Any]:
-        """The configuration as plain data for JSON."""
+        """Return the configuration as plain data for JSON."""
         return dataclasses.asdict(self)  # type: ignore[call-overload]
 
     @classmethod
@@ -122,7 +122,7 @@ class Config:
         return own.union(*(part._leaves() for part in parts.values()))
 
     def _part_with(self, name: str, value: object) -> str:
-        """The one part that has a field of this name."""
+        """Return the one part that has a field of this name."""
         found = [part for part, config in self._parts() if name in config._leaves()]
         if len(found) == 1:
             return found[0]

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def public_names(file: str) -> dict[str, str]:
-    """The modules of the names that a package exports: imported as themselves, ``A as A``.
+    """Return the modules of the names that a package exports: imported as themselves, ``A as A``.
 
     Args:
         file: the ``__file__`` of the package.

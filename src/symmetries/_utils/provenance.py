@@ -33,16 +33,23 @@ _CHECKOUT = Path(__file__).resolve().parents[3]
 def commit() -> str | None:
     """Return the commit of the checkout that holds the package, with "+" if it has changes.
 
+    Git is asked once: later changes of files are not those of the code that runs.
+
     Returns:
         A short hash; outside a checkout the value of $SYMMETRIES_COMMIT, or None.
     """
-    if not (_CHECKOUT / ".git").exists():
-        return os.environ.get(COMMIT_VARIABLE)
+    return _checked_out(_CHECKOUT) or os.environ.get(COMMIT_VARIABLE)
+
+
+@cache
+def _checked_out(folder: Path) -> str | None:
+    if not (folder / ".git").exists():
+        return None
     try:
-        head = _git("rev-parse", "--short=12", "HEAD")
-        changed = _git("status", "--porcelain", "--", "src")
+        head = _git(folder, "rev-parse", "--short=12", "HEAD")
+        changed = _git(folder, "status", "--porcelain", "--", "src")
     except (OSError, subprocess.CalledProcessError):
-        return os.environ.get(COMMIT_VARIABLE)
+        return None
     return head + ("+" if changed else "")
 
 
@@ -66,7 +73,7 @@ def device_name(device: "torch.device | str") -> str:
 
 @cache
 def source_digest(part: str = "") -> str:
-    """SHA-256 of the package's own source files, or of a part such as "learners/vae"."""
+    """Return the SHA-256 of the package's own source files, or of a part such as "learners/vae"."""
     root = Path(__file__).resolve().parents[1] / part
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*")):
@@ -139,6 +146,6 @@ def provenance(device: "torch.device | str") -> dict[str, Any]:
     }
 
 
-def _git(*words: str) -> str:
-    command = ["git", "-C", str(_CHECKOUT), *words]
+def _git(folder: Path, *words: str) -> str:
+    command = ["git", "-C", str(folder), *words]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()

@@ -5,7 +5,7 @@ from torch import Tensor
 
 
 def some_of(x: Tensor, most: int) -> Tensor:
-    """At most ``most`` rows of a tensor, in their order: a random choice, always the same.
+    """Return at most ``most`` rows of a tensor, in their order: a random choice, always the same.
 
     The first rows of a folder of pictures are often of one class.
 

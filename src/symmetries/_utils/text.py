@@ -14,7 +14,7 @@ _SETTING = re.compile(
 
 
 def masked(text: str) -> str:
-    """The text with the passwords of all addresses in it replaced by stars.
+    """Return the text with the passwords of all addresses in it replaced by stars.
 
     Example:
         >>> masked("postgresql://ann:s3cret@host/db?sslpassword=x&a=1")
@@ -24,7 +24,7 @@ def masked(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    r"""The text with every character that cannot be seen written as an escape.
+    r"""Return the text with every character that cannot be seen written as an escape.
 
     Names of files may hold bytes that are no UTF-8 (Python keeps them as surrogates, which cannot
     be written to a file) and control characters (which a terminal obeys).

@@ -35,7 +35,7 @@ def gather_batches(loader: "DataLoader[Any]") -> tuple[Tensor, Tensor | None]:
 
 
 def label_tensor(values: NDArray[Any], name: str = "y") -> Tensor:
-    """An array of labels as a tensor, whole numbers as int64.
+    """Return an array of labels as a tensor, whole numbers as int64.
 
     Example:
         >>> label_tensor(np.array([2, 0], np.uint8))

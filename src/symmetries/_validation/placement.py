@@ -80,7 +80,7 @@ def check_same(**tensors: Tensor) -> None:
     Example:
         >>> check_same(x=torch.zeros(4), y=torch.zeros(3))
         Traceback (most recent call last):
-        ValueError: y: expected the shape of x (4,), got (3,); nothing is broadcast here
+        ValueError: y: expected the shape of x (4,), got (3,); give equal shapes
     """
     check_together(**tensors)
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
@@ -89,7 +89,7 @@ def check_same(**tensors: Tensor) -> None:
         check_floats(tensors[name], name, "...")
     for name, other in others:
         if other != shape:
-            raise invalid(name, f"the shape of {first} {shape}", other, "nothing is broadcast here")
+            raise invalid(name, f"the shape of {first} {shape}", other, "give equal shapes")
 
 
 def check_broadcast(own: int = 0, /, **tensors: Tensor) -> None:

@@ -100,7 +100,7 @@ class PermutationAction(Action):
         if not isinstance(found, Permutation):
             raise wrong_type("group", "a Permutation", found, "try Permutation(5), or 's5'")
         if not axes or min(axes) < 1:
-            raise invalid("axes", "axes from 1, behind the examples", axes, "use (1,), or (1, 2)")
+            raise invalid("axes", "axes from 1, after the examples", axes, "use (1,), or (1, 2)")
         self.group: Permutation = found
         self.axes = axes
 
@@ -119,8 +119,8 @@ class PermutationAction(Action):
                 remedy = "permute the axis of the items, with a group of their number"
                 raise invalid("data", f"{n} items along axis {axis}", got, remedy)
         if element.shape not in ((n,), (len(data), n)):
-            got = f"shape {tuple(element.shape)}"
-            raise invalid("element", f"shape ({n},) or ({len(data)}, {n})", got, "give one each")
+            expected, got = f"shape ({n},) or ({len(data)}, {n})", f"shape {tuple(element.shape)}"
+            raise invalid("element", expected, got, "give one for each example")
         source = self.group.inverse(element).expand(len(data), n)
         for axis in self.axes:
             shape = [1] * data.ndim
@@ -161,7 +161,8 @@ class SequenceAction(Action):
             raise invalid("data", expected, got, "cut or pad the sequences")
         if element.shape not in ((), (len(data),)):
             got = f"shape {tuple(element.shape)}"
-            raise invalid("element", f"one element, or {len(data)}", got, "give one each")
+            remedy = "give one for each sequence"
+            raise invalid("element", f"one element, or {len(data)}", got, remedy)
         places = torch.arange(data.shape[1], device=data.device)
         steps = element[..., None].to(data.device)
         if isinstance(self.group, Flip):

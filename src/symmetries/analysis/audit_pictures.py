@@ -40,7 +40,7 @@ def draw_audit(
     half_width: Sequence[float] | None = None,
     curve_examples: int = CURVE_EXAMPLES,
 ) -> AuditPictures:
-    """Orbits of some examples with the model's outputs along them, and aligned saliency maps.
+    """Return orbits of some examples with the model's outputs, and aligned saliency maps.
 
     Args:
         model: from images to logits.
@@ -79,7 +79,7 @@ def orbit_tracks(
     half_width: Sequence[float] | None = None,
     curve_examples: int = CURVE_EXAMPLES,
 ) -> list[Track]:
-    """Probability of the right class along every parameter, or along the elements.
+    """Return the probability of the right class along each parameter, or for each element.
 
     Where there are no labels, the right class is the one predicted for the image as it is.
     """
@@ -111,7 +111,7 @@ def orbit_tracks(
 
 
 def explained_classes(model: Model, x: Tensor, labels: Tensor | None, rows: list[int]) -> Tensor:
-    """Labels of some images, or the classes that the model predicts for them."""
+    """Return the labels of some images, or the classes that the model predicts for them."""
     if labels is not None:
         return labels[rows].to(x.device)
     with torch.no_grad():
@@ -125,7 +125,7 @@ def answers_along(
     x: Tensor,
     y: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Mean probability of the right class and accuracy (S,) at each of S elements."""
+    """Return the mean probability of the right class and accuracy (S,) at each of S elements."""
     with torch.no_grad():
         orbit = act.orbit(element, x)
         logits = torch.stack([model(orbit[:, s]) for s in range(orbit.shape[1])])
@@ -142,7 +142,7 @@ def saliency_rows(
     seed: int,
     half_width: Sequence[float] | None = None,
 ) -> NDArray[np.uint8]:
-    """Rows (E, 1 + M, H, W, C): the picture, then where the model looks when it is moved."""
+    """Return rows (E, 1 + M, H, W, C): the picture, then where the model looks when it is moved."""
     x = images.images[chosen].to(device)
     y = explained_classes(model, x, images.labels, chosen)
     moves = make_moves(act, x, identity=True, samples=SHOWN, half_width=half_width, seed=seed)

@@ -57,7 +57,7 @@ def audited_images(
 def choose_images(images: ImageSet, examples: int | None) -> tuple[ImageSet, tuple[str, ...]]:
     """Return at most ``examples`` evenly spaced images, and a note if there are fewer."""
     if len(images) < 2:
-        raise invalid("data", "at least 2 images", len(images), "one gives no standard error")
+        raise invalid("data", "at least 2 images", len(images), "give more images")
     if examples is None or examples == len(images):
         return images, ()
     if examples > len(images):

@@ -171,7 +171,7 @@ def audit(
 
 
 def part_size(device: torch.device) -> int:
-    """How many examples are measured at a time on a device."""
+    """Return how many examples are measured at a time on a device."""
     return GPU_PART if device.type == "cuda" else PART
 
 
@@ -234,7 +234,7 @@ def measure_invariance(
     over: Over,
     **measures: Any,  # noqa: ANN401
 ) -> AuditResult:
-    """Every measure that the model allows.
+    """Measure everything that the model supports.
 
     Args:
         subject: what is measured.
@@ -281,7 +281,7 @@ def measure_invariance(
 def describe_audit(
     result: AuditResult, subject: Subject, run: Session, name: str, other: ImageSet | None = None
 ) -> AuditResult:
-    """The result with what it was measured on, the way to other data, and pictures.
+    """Return the result with its data, the measures on the way to other data, and pictures.
 
     Args:
         result: of :func:`measure_invariance`.

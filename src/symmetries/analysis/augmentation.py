@@ -124,7 +124,7 @@ def augment(
 def load_symmetry_model(
     model: str | Path | Learned | SymmetryResult | GeneratorResult, run: Session
 ) -> Learned:
-    """The model of ``discover``; one that is read goes to the device.
+    """Return the model of ``discover``; a stored one is loaded onto the device.
 
     A two-stage model computes in the precision of this name, an orbit posterior in "32-true" only.
     """
@@ -160,7 +160,7 @@ def unseen_folds(
     learner: Learned,
     images: ImageSet,
 ) -> Tensor | None:
-    """For each image (N,) the fit of an orbit posterior that has not seen it.
+    """Return, for each image (N,), the fit of an orbit posterior that has not seen it.
 
     None where that is not known: the images are others than those of the result, or there is no
     result. Then all fits take their turns.
@@ -178,7 +178,7 @@ def unseen_folds(
 
 
 def model_folder(model: str | Path) -> Path:
-    """The folder of a saved model, which may be given by the output folder that contains it."""
+    """Return the folder of a saved model; the output folder that contains it may be given, too."""
     folder = as_path(model, "model").expanduser()
     return folder / "model" if (folder / "model").is_dir() else folder
 
@@ -191,7 +191,7 @@ def new_versions(
     over: Over,
     folds: Tensor | None = None,
 ) -> Tensor:
-    """New versions of images as bytes (N copies, H, W, C).
+    """Return new versions of images as bytes (N copies, H, W, C).
 
     Args:
         model: fitted, in its precision.

@@ -1,4 +1,4 @@
-"""Ready Python for an augmentation: our own, torchvision's, albumentations' and kornia's.
+"""Python code of an augmentation for this library, torchvision, albumentations and kornia.
 
 One of several shears and changes of light is drawn for each picture; kornia draws one for each
 batch, and albumentations has no change of sharpness of this kind.

@@ -62,7 +62,7 @@ class CanonicalisedModel(nn.Module):
         return super().train(False)
 
     def forward(self, images: Tensor) -> Any:  # noqa: ANN401 - what the model gives
-        """The answer for pictures (N, C, H, W) like the reference, in the frame of these."""
+        """Return the answer for pictures (N, C, H, W) like the reference, in the frame of these."""
         check_image_shape(images, self.shape)
         if self.threshold is None:
             return self._given(plain(self.model(images)))
@@ -71,7 +71,7 @@ class CanonicalisedModel(nn.Module):
         return self.answer(images, u, weight, moves)
 
     def answer(self, images: Tensor, u: Tensor, weight: Tensor, moves: Tensor) -> Any:  # noqa: ANN401
-        """The answer where pictures are moved back by r, or left alone.
+        """Return the answer where pictures are moved back by r, or left alone.
 
         Args:
             images: (N, C, H, W).
@@ -97,7 +97,7 @@ class CanonicalisedModel(nn.Module):
         return self._given(mean)
 
     def canonical(self, images: Tensor, u: Tensor, moves: Tensor) -> tuple[Tensor, Tensor]:
-        """Pictures (N, K, C, H, W) moved by r^-1, and the matrices (N, K, 3, 3) of r.
+        """Return pictures (N, K, C, H, W) moved by r^-1, and the matrices (N, K, 3, 3) of r.
 
         Pictures that are not moved stay as they are, with the matrix of the identity.
         """
@@ -119,7 +119,7 @@ class CanonicalisedModel(nn.Module):
         return torch.where(moves[:, None, None, None, None], seen, images[:, None]), matrix
 
     def _given(self, answer: Any) -> Any:  # noqa: ANN401
-        """The answer as the model gives it: its logarithms of probabilities are undone."""
+        """Return the answer as the model gives it, with logarithms of probabilities undone."""
         return answer.exp() if self.kind == "probabilities" else answer
 
     def check_tensor(self, answer: Any) -> None:  # noqa: ANN401
@@ -172,12 +172,12 @@ class _Function(nn.Module):
         self.function = function
 
     def forward(self, images: Tensor) -> Any:  # noqa: ANN401 - what the function gives
-        """The function's value."""
+        """Return the function's value."""
         return self.function(images)
 
 
 def _mapped(matrix: Tensor, points: Tensor) -> Tensor:
-    """Points (M, P, 2) of the plane, each row moved by its matrix (M, 3, 3)."""
+    """Return points (M, P, 2) of the plane, each row moved by its matrix (M, 3, 3)."""
     block, shift = matrix[:, :2, :2].to(points.dtype), matrix[:, None, :2, 2].to(points.dtype)
     return points @ block.transpose(-1, -2) + shift
 

@@ -35,7 +35,7 @@ SOME = 8  # fields whose violations are looked at
 def certified_basis(
     found: Search, answers: Certificates, frame: ShownFrame, epsilon: float, level: float
 ) -> tuple[Tensor, tuple[FieldGenerator, ...], AlgebraName]:
-    """A simple basis of what was certified, with an interval for each of its members."""
+    """Return a simple basis of what was certified, with an interval for each of its members."""
     theta = answers.theta[: answers.least]
     has_matrices = found.family.kind in ("linear", "affine")
     side = len(frame.names) + 1
@@ -82,7 +82,7 @@ Certified = tuple[
 
 
 def certified_result(certified: Certified, **others: Any) -> GeneratorResult:  # noqa: ANN401
-    """The result of ``generators``; ``others`` are its fields that are not certified."""
+    """Return the result of ``generators``; ``others`` are its fields that are not certified."""
     answers, shown, name, epsilon, level, run = certified
     return GeneratorResult(
         epsilon=epsilon,
@@ -105,7 +105,7 @@ def certified_result(certified: Certified, **others: Any) -> GeneratorResult:  #
 
 
 def rests_on_few(found: Search, answers: Certificates, epsilon: float) -> str:
-    """A warning if fields are symmetries for few rows only, or an empty string.
+    """Return a warning if fields are symmetries for few rows only, or an empty string.
 
     Rows far out, where slopes are large, carry the mean that a defect is. If few of them carry half
     of it, and it is more than twice epsilon over the half of all rows that carry least, answers are
@@ -141,7 +141,7 @@ def faintly_ignored(found: Search, epsilon: float) -> str:
 
 
 def leaves_surface(found: Search, answers: Certificates) -> str:
-    """A warning if a model's certified fields move data off a surface, or an empty string.
+    """Return a warning if a model's certified fields move data off a surface, or an empty string.
 
     Where all data satisfies equations of degree 2 (a sphere, columns of two values), a model has
     not seen anything else, and its slopes across the surface are its own, not those of the task.
@@ -169,7 +169,7 @@ def leaves_surface(found: Search, answers: Certificates) -> str:
 def _simplest(
     found: Search, answers: Certificates, frame: ShownFrame, epsilon: float, level: float
 ) -> tuple[Tensor, Tensor]:
-    """A simple basis (k, d + 1, d + 1) in shown coordinates, and its coefficients (k, p).
+    """Return a simple basis (k, d + 1, d + 1) in shown coordinates, and its coefficients (k, p).
 
     Its entries are rounded, or small ones left out, where the data that judges does not tell the
     difference: the largest defect of the simpler span is within the interval of the span that was
@@ -214,14 +214,14 @@ def _pure_translations(found: Search, frame: ShownFrame, matrices: Tensor) -> Te
 
 
 def _coefficients(spanning: Tensor, matrices: Tensor) -> Tensor:
-    """Coefficients (k, p) of matrices in others (p, n, n), by least squares."""
+    """Return coefficients (k, p) of matrices in others (p, n, n), by least squares."""
     left, right = (part.reshape(len(part), -1).T for part in (spanning, matrices))
     solution: Tensor = torch.linalg.lstsq(left, right, driver="gelsd").solution
     return solution.T
 
 
 def _field_words(found: Search, frame: ShownFrame, theta: Tensor) -> str:
-    """A polynomial field as text, or a sum of the user's fields; large terms only."""
+    """Return a polynomial field as text, or a sum of the user's fields; large terms only."""
     family = found.family
     if family.kind == "polynomial":
         degree = DEGREES[found.kind]

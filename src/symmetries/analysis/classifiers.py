@@ -56,7 +56,7 @@ def check_method(method: str, half_width: float | None, network: object = None) 
 
 
 def default_group(method: str) -> str:
-    """The group of a method where none was named."""
+    """Return the group of a method where none was named."""
     return "c4" if method == "relaxed" else "rotation"
 
 
@@ -87,7 +87,7 @@ def train_classifier(
     half_width: float | None = None,
     network: str | nn.Module | None = None,
 ) -> Classifier:
-    """A classifier fitted to labelled images.
+    """Return a classifier fitted to labelled images.
 
     Args:
         images: labelled.

@@ -48,7 +48,7 @@ def discover(
     progress: bool = True,
     **training: Any,  # noqa: ANN401 - of the learner's fit
 ) -> SymmetryResult:
-    """Find the symmetries of images, without labels: which transformations occur, how much.
+    """Find the symmetries of images without labels: which transformations occur, and how widely.
 
     Args:
         data: a name ("digits"), a file or a folder; or a tensor or array (N, C, H, W), an
@@ -90,7 +90,7 @@ class Discovered:
     warnings: list[str] = field(default_factory=list)
 
     def describe(self, info: Info) -> SymmetryResult:
-        """Widths, verdicts and pictures; warnings of the training come first.
+        """Return widths, verdicts and pictures; warnings of the training come first.
 
         Args:
             info: says how the model was fitted, and how long all of it took.

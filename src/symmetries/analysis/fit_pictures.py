@@ -26,7 +26,7 @@ LAYERS = 2
 def draw_invariant(
     classifier: InvariantClassifier, test: ImageSet, device: torch.device
 ) -> FitPictures:
-    """Examples along each parameter, across and beyond what the classifier averages over."""
+    """Return examples along each parameter, across and beyond what the classifier averages over."""
     group = classifier.model_.group
     chosen = example_indices(test, EXAMPLES)
     shown = for_display(test.images[chosen].to(device))
@@ -45,7 +45,7 @@ def draw_invariant(
 
 @torch.no_grad()
 def moved_filters(classifier: InvariantClassifier) -> list[Bank]:
-    """Some filters of the first layer, in the poses that the classifier averages over."""
+    """Return some filters of the first layer in the poses that the classifier averages over."""
     model = classifier.model_
     group, width = model.group, model.half_width[0]
     side = max(classifier.image_size_[1:])
@@ -63,7 +63,7 @@ def moved_filters(classifier: InvariantClassifier) -> list[Bank]:
 
 @torch.no_grad()
 def draw_relaxed(model: nn.Module, size: tuple[int, int]) -> FitPictures:
-    """Kernels of the first layers, a column for each element of the group.
+    """Return filters of the first layers, with a column for each element of the group.
 
     Args:
         model: with layers that are equivariant, or nearly.

@@ -97,7 +97,7 @@ def read_and_train(
     network: str | nn.Module | None = None,
     test: Readable | None = None,
 ) -> tuple[ImageSet, ImageSet, Classifier, Classifier | None]:
-    """Training images, test images, a fitted classifier, and a plain one beside a network.
+    """Return training images, test images, a fitted classifier, and a plain one beside a network.
 
     Arguments are those of :func:`fit`; ``say`` is called with a message if a background was found,
     and ``reading`` says how data is read.
@@ -129,7 +129,7 @@ def describe_classifier(
     place: torch.device,
     run: RunInfo,
 ) -> FitResult:
-    """The numbers and the pictures of a fitted classifier.
+    """Return the numbers and the pictures of a fitted classifier.
 
     Args:
         seen: the images that it was trained on.
@@ -173,7 +173,7 @@ def describe_classifier(
 
 
 def no_better_than_guessing(low: float, labels: NDArray[Any]) -> tuple[str, ...]:
-    """A warning if one answer for all images may be right as often as a classifier.
+    """Return a warning if the same answer for all images may be right as often as the classifier.
 
     Args:
         low: lower end of the interval of the classifier's accuracy.
@@ -194,7 +194,7 @@ def no_better_than_guessing(low: float, labels: NDArray[Any]) -> tuple[str, ...]
 
 
 def network_name(network: object) -> str | None:
-    """The name of a network, or its class; None if there is none."""
+    """Return the name of a network, or its class; None if there is none."""
     return network if network is None or isinstance(network, str) else type(network).__name__
 
 
@@ -213,7 +213,7 @@ def evidence_curves(classifier: InvariantClassifier) -> tuple[EvidenceCurve, ...
 
 
 def relaxations(classifier: RelaxedClassifier) -> tuple[LayerRelaxation, ...]:
-    """How far each layer gave up its equivariance."""
+    """Return how far each layer gave up its equivariance."""
     names = LayerRelaxation.model_fields
     return tuple(
         LayerRelaxation(**{name: row[name] for name in names}) for row in classifier.relaxation_
@@ -221,7 +221,7 @@ def relaxations(classifier: RelaxedClassifier) -> tuple[LayerRelaxation, ...]:
 
 
 def relaxation_curve(classifier: RelaxedClassifier) -> WidthCurve:
-    """Relaxations and the loss during training."""
+    """Return relaxations and the loss during training."""
     seen: dict[str, Any] = classifier.history_
     names = [f"{row['layer']} {row['coordinate']}" for row in classifier.relaxation_]
     return WidthCurve(
@@ -233,7 +233,7 @@ def relaxation_curve(classifier: RelaxedClassifier) -> WidthCurve:
 
 
 def width_curve(classifier: InvariantClassifier) -> WidthCurve:
-    """Half-widths during training."""
+    """Return half-widths during training."""
     side = max(classifier.image_size_[1:])
     looks = classifier.history_
     parameters = classifier.model_.group.parameters

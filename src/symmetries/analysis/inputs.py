@@ -44,7 +44,7 @@ def read_images(
     fit: Fit = "stretch",
     skip_bad: bool = False,
 ) -> ImageSet:
-    """The images of one split.
+    """Read the images of one split.
 
     Args:
         data: a name of :func:`symmetries.data.load`, a file or a folder; or data in memory, which
@@ -67,7 +67,7 @@ def read_images(
 
 
 def read_splits(data: Readable, **reading: Unpack[Reading]) -> tuple[ImageSet, ImageSet]:
-    """Training and test images; a fifth is held out where the data has no test split.
+    """Read training and test images; a fifth is held out if the data have no test split.
 
     The same fifth in all runs, so that no audit scores images that a fit with another seed has
     seen. Arguments as in :func:`read_images`.
@@ -76,7 +76,7 @@ def read_splits(data: Readable, **reading: Unpack[Reading]) -> tuple[ImageSet, I
     if isinstance(data, str | Path) and has_test_split(str(data)):
         return train, read_images(data, "test", **reading)
     if len(train) < 2:
-        raise invalid("data", "at least 2 images", len(train), "some are held out for testing")
+        raise invalid("data", "at least 2 images", len(train), "give more: some are held out")
     order = torch.randperm(len(train), generator=torch.Generator().manual_seed(0))
     held_out = max(1, len(train) // 5)
     return train.subset(order[held_out:]), train.subset(order[:held_out])
@@ -117,7 +117,7 @@ def resized(images: ImageSet, size: tuple[int, int], fit: Fit = "stretch") -> Im
 def resolve_background(
     images: ImageSet, fill: float | None, say: Say | None = None, *, per_channel: bool = False
 ) -> float:
-    """The value of the background: as given, or found at the borders.
+    """Return the value of the background: the given one, or that of the borders.
 
     Args:
         images: that are moved.
@@ -137,7 +137,7 @@ def resolve_background(
 
 
 def check_labelled(images: ImageSet) -> Tensor:
-    """The labels of the images, or an error if there are none."""
+    """Return the labels of the images, or an error if there are none."""
     if images.labels is None:
         remedy = "add labels (an array, or a folder per class), or use symmetries discover"
         raise invalid(images.name, "labelled images", "no labels", remedy)
@@ -151,7 +151,7 @@ def check_content(images: ImageSet) -> None:
 
 
 def share_of_copies(images: ImageSet) -> float:
-    """Share of the images that are exact copies of others, from 0 to 1.
+    """Return the share of the images that are exact copies of others, from 0 to 1.
 
     Example:
         >>> share_of_copies(ImageSet(torch.ones(4, 1, 8, 8)))
@@ -171,7 +171,7 @@ def check_pictures(images: ImageSet) -> None:
 
 
 def check_what_stays(images: ImageSet, colours: bool = False) -> None:
-    """Warn if something at the border stays in all pictures, and so tells how each is moved.
+    """Warn if something at the border is the same in all pictures, which reveals their poses.
 
     The mean picture is compared with itself after half a turn, as a round window or a plain
     background, which tell nothing of turns, are the same. Of what varies at the border, more than
@@ -189,17 +189,17 @@ def check_what_stays(images: ImageSet, colours: bool = False) -> None:
     uneven = mean - mean.mean(0) if colours else (mean - mean.flip(-1)) / 2
     if float(uneven.square().mean()) < max(GREY_LEVEL**2, float(variance.mean())):
         return
-    text = "what is seen at the border (light, a stamp, a background) is nearly the same in all "
-    text += "pictures: it tells the pose, so that things that are turned or moved in front of it "
-    text += "do not count; cut them out, or divide by the mean picture"
+    text = "the border (light, a stamp or a background) is nearly the same in all pictures and "
+    text += "reveals their poses, so that objects that move in front of it are not counted; crop "
+    text += "the objects, or divide by the mean picture"
     if colours:
-        text = "the border has nearly the same colours in all pictures: they tell the hue, so that "
-        text += "things in front that change theirs do not count; make the background grey or black"
+        text = "the border has nearly the same colours in all pictures and reveals their hues, so "
+        text += "that objects whose hue changes are not counted; make the background grey or black"
     warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
 def without_constant(images: ImageSet) -> ImageSet:
-    """Images without those of one colour, which say nothing about symmetries; warns about them."""
+    """Return the images that are not of a single colour; warn if some were left out."""
     check_content(images)
     varied = _varied(images)
     if bool(varied.all()):

@@ -136,7 +136,7 @@ def generators(
 
 
 def load_group(path: str | Path, pictures: bool = False) -> MatrixGroup:
-    """The group of the generators in a file that ``symmetries generators`` wrote.
+    """Return the group of the generators in a file that ``symmetries generators`` wrote.
 
     Args:
         path: of generators.json.
@@ -154,7 +154,7 @@ def load_group(path: str | Path, pictures: bool = False) -> MatrixGroup:
 
 
 def planar_group(result: GeneratorResult, name: str) -> MatrixGroup:
-    """The group of generators of two coordinates, which moves pictures, as 3 x 3 matrices.
+    """Return the group of generators of two coordinates, which moves pictures, as 3 x 3 matrices.
 
     Args:
         result: with linear or affine generators.
@@ -164,7 +164,7 @@ def planar_group(result: GeneratorResult, name: str) -> MatrixGroup:
     side = len(next(part.matrix for part in result.generators if part.matrix is not None))
     if side != 3:
         got = f"generators of {side - 1} coordinates"
-        raise invalid(name, "generators of two coordinates", got, "pictures are moved in a plane")
+        raise invalid(name, "generators of two coordinates", got, "give generators of the plane")
     return group if group.planar else group.homogeneous()
 
 
@@ -194,7 +194,7 @@ def describe_generators(
     vectors: int,
     run: Session,
 ) -> GeneratorResult:
-    """The result of :func:`generators` for a table."""
+    """Return the result of :func:`generators` for a table."""
     epsilon = EPSILON["fit" if model is None else "model"] if epsilon is None else epsilon
     check_number(epsilon, "epsilon", 1e-12, 1)
     check_number(level, "level", 0.5, 0.9999)

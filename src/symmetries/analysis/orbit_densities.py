@@ -74,7 +74,7 @@ def fit_orbits(
 
 
 def describe_orbits(images: ImageSet, model: OrbitPosterior, info: Info) -> SymmetryResult:
-    """The numbers and the pictures of a fitted orbit posterior.
+    """Return the numbers and the pictures of a fitted orbit posterior.
 
     Args:
         images: that it was fitted to, in their order.
@@ -102,7 +102,7 @@ def describe_orbits(images: ImageSet, model: OrbitPosterior, info: Info) -> Symm
 
 @torch.no_grad()
 def draw_poses(images: ImageSet, model: OrbitPosterior, found: OrbitFindings) -> PosePictures:
-    """Examples that move along each parameter, new versions of them, and portraits.
+    """Return examples that move along each parameter, new versions of them, and portraits.
 
     Args:
         images: of the fit, in their order.
@@ -128,7 +128,7 @@ def draw_poses(images: ImageSet, model: OrbitPosterior, found: OrbitFindings) ->
 
 
 def read_densities(model: OrbitPosterior, images: Tensor, folds: Tensor) -> list[Densities]:
-    """Densities of pictures (N, C, H, W), each by the fit of its fold (N,)."""
+    """Return densities of pictures (N, C, H, W), each by the fit of its fold (N,)."""
     rows, parts = [], []
     for fold in folds.unique().tolist():
         inside = (folds == fold).nonzero()[:, 0]
@@ -149,7 +149,7 @@ def _film(
     densities: list[Densities],
     j: int,
 ) -> Film:
-    """Examples moved along the coordinate of number j, from the middle of their poses.
+    """Return examples moved along the coordinate of number j, from the middle of their poses.
 
     Of several poses each example starts from its own.
     """
@@ -206,7 +206,7 @@ def _portrait(
 
 
 def _centred(like: Densities, one: PictureFinding, poses: int) -> list[float]:
-    """The density of a picture around the centre of its smallest set, on the whole range.
+    """Return the density of a picture around the centre of its smallest set, on the whole range.
 
     Several poses have no centre, and are counted from the picture as it is.
     """

@@ -78,7 +78,7 @@ def orbit(
 def describe_orbits(
     data: Readable, group: str | Group[Any], fill: float | None, run: Session
 ) -> OrbitResult:
-    """The curves and the pictures of :func:`orbit`.
+    """Return the curves and the pictures of :func:`orbit`.
 
     Arguments are those of :func:`orbit`; ``info`` gives what is recorded of the run, ``say`` is
     called with a message if a background was found, and ``reading`` says how data is read.
@@ -171,7 +171,7 @@ def neighbour_distance(images: Tensor) -> float:
         0.25
     """
     if len(images) < 2:
-        raise invalid("images", "at least 2 images", len(images), "neighbours are compared")
+        raise invalid("images", "at least 2 images", len(images), "give more images")
     flat = images.flatten(1).to(torch.promote_types(images.dtype, torch.float32))
     distances = torch.cdist(flat, flat).fill_diagonal_(torch.inf)
     return float(distances.amin(1).median() / math.sqrt(flat.shape[1]))
@@ -217,7 +217,7 @@ def _curve(
 def reach(
     values: tuple[float, ...], change: tuple[float, ...], level: float
 ) -> tuple[float, float] | None:
-    """The interval around the middle value in which ``change`` stays below ``level``.
+    """Return the interval around the middle value in which ``change`` stays below ``level``.
 
     Linear between the values; None if that is all of them.
 

@@ -46,7 +46,7 @@ def describe_picture_generators(
     level: float,
     run: Session,
 ) -> GeneratorResult:
-    """The result of ``generators`` for pictures.
+    """Return the result of ``generators`` for pictures.
 
     Args:
         data: the pictures.
@@ -121,7 +121,7 @@ def describe_picture_generators(
 def _task(
     model: Function | Predictor, family: PictureFields, pictures: Tensor, first: Tensor
 ) -> PictureProblem:
-    """The equations of a function of pictures, with outputs of unit size."""
+    """Return the equations of a function of pictures, with outputs of unit size."""
     function = as_function(model, pictures)
     with torch.no_grad():
         outputs = torch.cat([function(part.double()) for part in pictures[first].split(256)])
@@ -129,7 +129,7 @@ def _task(
     varies = size > 1e-12 * outputs.abs().amax(0)
     if not bool(varies.any()):
         got = "the same output for all pictures"
-        raise invalid("model", "a function that varies", got, "every field is a symmetry of it")
+        raise invalid("model", "a function that varies", got, "give another model")
     kept = varies.nonzero()[:, 0]
     problem = PictureProblem(lambda x: function(x)[:, kept] / size[kept], family, len(kept))
     return problem.with_units(pictures[first][:1000])
@@ -153,7 +153,7 @@ def _basis(family: PictureFields, answers: Certificates, epsilon: float, level: 
 
 
 def _matrices(family: PictureFields, basis: Tensor) -> Tensor | None:
-    """Homogeneous matrices of affine fields or of colours; None for other fields."""
+    """Return homogeneous matrices of affine fields or of colours; None for other fields."""
     if family.kind not in ("affine", "colour"):
         return None
     inner = basis.reshape(len(basis), family.rows, family.size // family.rows)
@@ -202,7 +202,7 @@ def _coordinates(family: PictureFields) -> tuple[str, ...]:
 
 
 def field_words(family: PictureFields, theta: Tensor) -> str:
-    """A field as text, large terms only."""
+    """Return a field as text, large terms only."""
     matrices = _matrices(family, theta[None])
     if matrices is not None:
         return field_text(matrices[0], _coordinates(family))

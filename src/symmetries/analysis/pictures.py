@@ -12,7 +12,7 @@ from symmetries.groups import Cyclic, Dihedral, Flip, Group
 
 
 def spread_indices(count: int, most: int) -> list[int]:
-    """At most ``most`` positions spread evenly over ``count``.
+    """Return at most ``most`` positions spread evenly over ``count``.
 
     Example:
         >>> spread_indices(10, 4), spread_indices(3, 4)
@@ -37,7 +37,7 @@ def example_indices(images: ImageSet, count: int) -> list[int]:
 
 
 def example_labels(images: ImageSet, indices: list[int]) -> list[str]:
-    """A name for each example: its class, or its position in the set."""
+    """Return a name for each example: its class, or its position in the set."""
     if images.labels is None:
         return [f"image {index}" for index in indices]
     labels = [int(images.labels[index]) for index in indices]
@@ -47,7 +47,7 @@ def example_labels(images: ImageSet, indices: list[int]) -> list[str]:
 
 
 def element_labels(group: Group[Any]) -> list[str]:
-    """Names of the elements of a finite group: angles for rotations, flips, else numbers.
+    """Return names of the elements of a finite group: angles for rotations, flips, else numbers.
 
     Example:
         >>> element_labels(Cyclic(4)), element_labels(Dihedral(2))
@@ -76,5 +76,5 @@ def for_display(images: Tensor, side: int = 48) -> Tensor:
 
 
 def to_bytes(frames: Tensor) -> NDArray[np.uint8]:
-    """Pictures (..., C, H, W) in [0, 1] as bytes (..., H, W, C)."""
+    """Return pictures (..., C, H, W) in [0, 1] as bytes (..., H, W, C)."""
     return (frames.clamp(0, 1) * 255).round().byte().movedim(-3, -1).cpu().numpy()

@@ -23,7 +23,7 @@ _NUMBERS = r"[\d.eE+-]+(?:\s*,\s*[\d.eE+-]+)*"
 
 
 def parse_normalisation(text: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Means and standard deviations from "imagenet" or "0.5,0.5,0.5/0.25,0.25,0.25".
+    """Return means and standard deviations from "imagenet" or "0.5,0.5,0.5/0.25,0.25,0.25".
 
     Example:
         >>> parse_normalisation("0.5/0.25")
@@ -64,7 +64,7 @@ def make_preprocessing(
 
 
 def preprocessed(model: Model, done: Preprocessing) -> Model:
-    """The model as a function of pictures in [0, 1], red first.
+    """Return the model as a function of pictures in [0, 1], red first.
 
     Grey pictures are given three equal channels if the model takes three.
 
@@ -122,7 +122,7 @@ class InPrecision(nn.Module):
         self.model = model
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits (N, K)."""
+        """Return logits (N, K)."""
         if self.mixed:
             with torch.autocast(x.device.type, self.dtype):
                 return self.model(x).to(x)

@@ -68,7 +68,7 @@ def most_common_pose(eta: Tensor, bound: float, period: float | None) -> Tensor:
 def pose_densities(
     model: SymmetryModel, summary: SymmetrySummary, images: Tensor, seed: int
 ) -> list[PoseDensity]:
-    """One density for each parameter of a continuous group, or one for a finite group.
+    """Return one density for each parameter of a continuous group, or one for a finite group.
 
     Args:
         model: fitted.
@@ -90,7 +90,7 @@ def pose_densities(
 
 
 def own_widths(model: SymmetryModel, summary: SymmetrySummary) -> list[float]:
-    """The widths of a summary in the parameters' own units."""
+    """Return the widths of a summary in the parameters' own units."""
     side = max(model.shape[1:])
     widths = []
     for parameter, part in zip(model.group.parameters, summary.transformations, strict=True):
@@ -127,7 +127,7 @@ def _density(
 
 @torch.no_grad()
 def _finite_density(model: SymmetryModel, summary: SymmetrySummary, images: Tensor) -> PoseDensity:
-    """Probabilities of the elements, not centred, as elements have no natural order."""
+    """Return probabilities of the elements, not centred, as elements have no natural order."""
     distribution: Any = model.generative.distribution
     p = distribution.log_probs(model.generative(model.prototype(images))).exp().cpu()
     edges = torch.arange(p.shape[1] + 1) - 0.5
@@ -136,7 +136,7 @@ def _finite_density(model: SymmetryModel, summary: SymmetrySummary, images: Tens
 
 
 def smoothed(density: Tensor, reach: int = 3) -> Tensor:
-    """Densities (..., bins) without the noise of counting, their integral kept."""
+    """Return densities (..., bins) without the noise of counting, their integral kept."""
     window = torch.hann_window(2 * reach + 3, periodic=False)[1:-1]
     flat = density.reshape(-1, 1, density.shape[-1])
     kept = conv1d(pad(flat, (reach, reach), mode="replicate"), window[None, None] / window.sum())
@@ -144,7 +144,7 @@ def smoothed(density: Tensor, reach: int = 3) -> Tensor:
 
 
 def mean_density(found: PoseDensity, unit: str, chosen: Tensor | None = None) -> tuple[float, ...]:
-    """The density averaged over all images, or the chosen ones, smooth enough to draw."""
+    """Return the density averaged over all images, or the chosen ones, smooth enough to draw."""
     density = found.density if chosen is None else found.density[chosen]
     mean = density.mean(0)
     kept = mean if unit == "elements" else smoothed(mean, reach=1)

@@ -48,7 +48,7 @@ def summary_in_background(images: ImageSet) -> "Future[DataSummary]":
 
 
 def class_names(images: ImageSet) -> tuple[str, ...]:
-    """Names of the classes: those of the set, or the numbers of the classes."""
+    """Return names of the classes: those of the set, or the numbers of the classes."""
     names = images.class_names or tuple(str(label) for label in range(images.classes))
     return tuple(printable(name) for name in names)
 
@@ -122,6 +122,6 @@ class Call:
 
 
 def _written(value: object) -> str:
-    """An argument in the text of a call: plain values in full, data by its type."""
+    """Return an argument in the text of a call: plain values in full, data by its type."""
     plain = isinstance(value, bool | int | float | str | Group)
     return repr(value) if plain else f"<{type(value).__name__}>"

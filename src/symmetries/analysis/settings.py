@@ -1,4 +1,4 @@
-"""What all commands and functions share: device, preset, seed, data options and provenance."""
+"""Settings that all commands and functions share: device, preset, seed, data and provenance."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ PRESETS = ("quick", "default", "paper")
 
 
 def choose_preset(name: str | None, device: torch.device) -> str:
-    """The preset by its name; without one, "quick" on a CPU and "default" on anything faster."""
+    """Return the named preset; without a name, "quick" on a CPU and "default" on a GPU."""
     if name is None:
         return "quick" if device.type == "cpu" else "default"
     check_choice(name, PRESETS, "preset")
@@ -22,7 +22,7 @@ def choose_preset(name: str | None, device: torch.device) -> str:
 
 
 def choose_device(name: str | torch.device) -> torch.device:
-    """The device by its name; "auto" is a GPU if there is one."""
+    """Return the named device; "auto" is a GPU if there is one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     return as_device(name)
@@ -63,7 +63,7 @@ class Session:
         progress: bool = True,
         training: Mapping[str, Any] | None = None,
     ) -> Self:
-        """The session of a function of this name, whose arguments are recorded."""
+        """Return the session of a call of a function, whose name and arguments are recorded."""
         call, place = Call(name, **arguments), choose_device(device)
         options = {"device": str(device), "progress": progress, **(training or {})}
         return cls(

@@ -85,7 +85,7 @@ def label_numbers(loaded: Loaded, names: Names | None) -> tuple[int, ...] | None
 
 
 def right_answers(loaded: Loaded, labels: Tensor, names: Names | None) -> Tensor:
-    """The number of the logit that stands for each label (N,); -1 where there is none."""
+    """Return the number of the logit of each label (N,); -1 if there is none."""
     numbers = label_numbers(loaded, names)
     if numbers is None:
         return labels
@@ -105,7 +105,7 @@ def load_classifier(
     output: Output = None,
     inputs: str | Mapping[str, Any] | None = None,
 ) -> Loaded:
-    """A classifier in memory, or the one that a name stands for.
+    """Return a classifier that is given in memory, or load the one that a name stands for.
 
     - a folder: the model/ of ``symmetries fit``, or the folder that holds it;
     - an ``.onnx`` file;
@@ -214,7 +214,7 @@ def _other_by_name(name: str, trust: bool) -> Loaded:
 
 
 def load_own(folder: Path) -> Loaded:
-    """A classifier that ``symmetries fit`` wrote."""
+    """Return a classifier that ``symmetries fit`` wrote."""
     _, meta = load_state(folder)
     kinds: dict[str, type[Classifier]] = {
         kind.__name__: kind for kind in (InvariantClassifier, RelaxedClassifier)
@@ -239,7 +239,7 @@ def _from_estimator(classifier: Classifier) -> Loaded:
 def giving_logits(
     model: Loaded, images: Tensor, labels: Tensor | None = None, output: Output = None
 ) -> Loaded:
-    """The model with logits as its output if it is a classifier; warns about probabilities.
+    """Return the model with logits as its output if it is a classifier; warns about probabilities.
 
     Args:
         model: as it was loaded.
@@ -336,7 +336,7 @@ def unfit(error: Exception, images: Tensor) -> ValueError:
     expected = f"a function of any number of images {tuple(images.shape[1:])}"
     remedy = "see --resize; export it with a dynamic first axis"
     if any(name in got for name in ("Half", "BFloat16", "Double")):
-        remedy = 'give it in float32 (model.float()); precision="bf16-true" or "64-true" is apart'
+        remedy = 'give it in float32 (model.float()); precision="64-true" converts it'
     if "channels" in got:
         remedy = "give pictures with those that it takes: grey ones are given three with normalize="
         remedy += " (--normalize), or by images.expand(-1, 3, -1, -1)"

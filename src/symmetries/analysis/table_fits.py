@@ -87,7 +87,7 @@ def fit_table(table: VectorTable, law: str, degree: int | None, first: Tensor) -
 
 
 def raised(y: Tensor, power: float) -> Tensor:
-    """A power of positive numbers, relative to their median; the logarithm for 0, y itself for 1.
+    """Raise positive numbers, relative to their median, to a power; 0 is the logarithm, 1 y itself.
 
     Example:
         >>> raised(torch.tensor([1.0, 2.0, 4.0]), 2.0)
@@ -112,7 +112,7 @@ def _best_power(z: Tensor, y: Tensor, degree: int | None, units: Tensor) -> floa
 def _degree(
     z: Tensor, y: Tensor, first: Tensor, degree: int | None, units: Tensor, law: str
 ) -> tuple[FitQuality, bool]:
-    """The quality of a fit, and whether the equations of a surface belong to it."""
+    """Return the quality of a fit, and whether the equations of a surface belong to it."""
     choose = partial(choose_degree, z, y, first, degree, units)
     if law != "invariant":
         return choose(), False

@@ -48,7 +48,7 @@ class VectorTable:
     trajectories: int | None = None
 
     def summary(self, outputs: int) -> VectorSummary:
-        """What a result records about the data."""
+        """Return what a result records about the data."""
         digest = hashlib.sha256(str(tuple(self.x.shape)).encode())
         for part in (self.x, self.y):
             if part is not None:
@@ -65,7 +65,7 @@ class VectorTable:
 
 
 def nearly_dependent(x: Tensor, names: Sequence[str]) -> str:
-    """A warning about columns that nearly depend on each other, or an empty string.
+    """Return a warning about columns that nearly depend on each other, or an empty string.
 
     Args:
         x: (n, d).
@@ -127,7 +127,7 @@ def read_table(
     time_step: float | None = None,
     units: NDArray[Any] | Tensor | None = None,
 ) -> VectorTable:
-    """A table from a file or from arrays.
+    """Return a table from a file or from arrays.
 
     Args:
         data: an .npz file with x and perhaps y, or with trajectories (N, T, d); a .csv file with a
@@ -184,7 +184,7 @@ def _outputs(y: NDArray[Any] | Tensor | None, count: int) -> Tensor | None:
 
 
 def _check_size(values: Tensor, name: str) -> None:
-    """Raise unless numbers are finite, and so are their squares."""
+    """Raise an error unless all numbers and their squares are finite."""
     check_finite(values, name)
     size = float(values.abs().max()) if values.numel() else 0.0
     if size > LARGEST or 0 < size < 1 / LARGEST:
@@ -197,7 +197,7 @@ def _named(names: tuple[str, ...], dim: int) -> tuple[str, ...]:
 
 
 def _array(values: object, name: str) -> NDArray[np.float64]:
-    """Numbers as a float64 array."""
+    """Return numbers as a float64 array."""
     plain = values.detach().cpu().numpy() if isinstance(values, Tensor) else values
     try:
         given = np.asarray(plain)
@@ -266,7 +266,7 @@ def _read_csv(
 
 
 def _csv_numbers(path: Path) -> tuple[list[str], NDArray[np.float64]]:
-    """The header, and the numbers of all rows; only numbers are held, not their text."""
+    """Return the header, and the numbers of all rows; only numbers are held, not their text."""
     numbers: array[float] = array("d")
     checked = _CHUNK
     try:
@@ -306,7 +306,7 @@ def _number(cell: str) -> float:
 def _from_trajectories(
     states: NDArray[np.float64], time_step: float | None, names: tuple[str, ...], title: str
 ) -> VectorTable:
-    """States and velocities, by central differences of fourth order."""
+    """Return states and velocities, by central differences of fourth order."""
     step = 1.0 if time_step is None else time_step
     check_positive(step, "time_step")
     if states.shape[1] < 5:

@@ -44,7 +44,7 @@ def fit_two_stage(
     seed: int,
     **training: Any,  # noqa: ANN401 - of SymmetryModel.fit
 ) -> SymmetryModel:
-    """A symmetry model of prototypes, fitted to images."""
+    """Return a symmetry model of prototypes, fitted to images."""
     _, channels, height, width = images.images.shape
     model = SymmetryModel(group, (channels, height, width), preset, fill=fill, seed=seed)
     model.fit(images, **training)
@@ -52,7 +52,7 @@ def fit_two_stage(
 
 
 def describe_two_stage(images: ImageSet, model: SymmetryModel, info: Info) -> SymmetryResult:
-    """The numbers and the pictures of a fitted symmetry model.
+    """Return the numbers and the pictures of a fitted symmetry model.
 
     Args:
         images: that it was fitted to.
@@ -90,7 +90,7 @@ def describe_two_stage(images: ImageSet, model: SymmetryModel, info: Info) -> Sy
 def _classes(
     images: ImageSet, summary: SymmetrySummary, densities: list[PoseDensity]
 ) -> dict[str, ClassSymmetries]:
-    """The widths of each class with its densities."""
+    """Return the widths of each class with its densities."""
     if images.labels is None:
         return {}
     names = class_names(images)
@@ -106,7 +106,7 @@ def _classes(
 def draw_prototypes(
     images: ImageSet, model: SymmetryModel, summary: SymmetrySummary
 ) -> SymmetryPictures:
-    """Examples with their prototypes and new versions, and films along each parameter.
+    """Return examples with their prototypes and new versions, and films along each parameter.
 
     Args:
         images: that the examples are chosen from.
@@ -134,7 +134,7 @@ def draw_prototypes(
 def orbit_frames(
     model: SymmetryModel, images: Tensor, shown: Tensor, density: PoseDensity, index: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Pictures of the examples moved along one parameter.
+    """Return pictures of the examples moved along one parameter.
 
     Args:
         model: fitted.

@@ -87,7 +87,7 @@ def _onnx_file(
 
 
 def _compared(path: Path, call: object, pictures: Tensor, expected: Tensor) -> ExportedFile:
-    """The record of a file, if it gives what the module gives; else it is removed."""
+    """Return the record of a file, if it gives what the module gives; else it is removed."""
     scale, off = float(expected.abs().max()), 0.0
     try:
         with torch.no_grad():

@@ -85,7 +85,7 @@ def check_pictures_of(found: Wrapped) -> Tensor:
 def describe_wrapped(
     found: Wrapped, name: str, files: tuple[ExportedFile, ...], info: Info
 ) -> WrapResult:
-    """The result on the held-out pictures that did not decide."""
+    """Return the result on the held-out pictures that did not decide."""
     measured = torch.arange(len(found.held)) % 2 == 1
     untouched, moved = (part.rows(measured) for part in (found.untouched, found.moved))
     both = compared(untouched, found.chosen), compared(moved, found.chosen)
@@ -129,7 +129,7 @@ def describe_wrapped(
 def class_effects(
     found: Wrapped, measured: Tensor, untouched: Scores, moved: Scores
 ) -> tuple[ClassEffect, ...]:
-    """Scores by class, of the pictures that did not decide; none without labels."""
+    """Return scores by class, of the pictures that did not decide; none without labels."""
     if found.held.labels is None or not found.labelled:
         return ()
     labels, names = found.held.labels[measured], class_names(found.held)
@@ -155,7 +155,7 @@ def cautions(
     moved: Compared,
     classes: tuple[ClassEffect, ...],
 ) -> list[str]:
-    """What a reader must know before using the wrapped model."""
+    """Return what a reader must know before using the wrapped model."""
     texts = []
     if found.labelled and found.held.labels is not None:
         guess = float(torch.bincount(found.held.labels).max()) / len(found.held)
@@ -217,7 +217,7 @@ def pose_error(found: Wrapped, measured: Tensor) -> float | None:
 
 
 def latency(found: Wrapped, count: int) -> Latency:
-    """Median milliseconds of a call of each model."""
+    """Return the median milliseconds of a call of each model."""
     x = found.held.images[:count].to(found.module.reader.rows.device)
     x = x if len(x) == count else x.repeat(-(-count // len(x)), 1, 1, 1)[:count]
     times = []
@@ -237,7 +237,7 @@ def latency(found: Wrapped, count: int) -> Latency:
 
 @torch.no_grad()
 def draw(found: Wrapped) -> WrapPictures:
-    """Pictures of the reference, moved, and as the model sees them."""
+    """Return pictures of the reference, moved, and as the model sees them."""
     rows = example_indices(found.held, EXAMPLES)
     place = found.module.reader.rows.device
     x, s = found.held.images[rows].to(place), found.planted[rows].to(place)

@@ -54,14 +54,14 @@ class Scores:
     u: Tensor
 
     def by(self, rule: str, threshold: float | None) -> Tensor:
-        """Scores (N,) by a rule."""
+        """Return scores (N,) by a rule."""
         if threshold is None:
             return self.bare
         moved = self.mode if rule == "mode" or self.views is None else self.views
         return torch.where(self.ratio > threshold, moved, self.bare)
 
     def rows(self, chosen: Tensor) -> "Scores":
-        """The scores of some pictures only."""
+        """Return the scores of some pictures only."""
         views = None if self.views is None else self.views[chosen]
         parts = (self.ratio[chosen], self.bare[chosen], self.mode[chosen], views, self.u[chosen])
         return Scores(*parts)
@@ -99,7 +99,7 @@ def choose_rule(
 
 
 def compared(scores: Scores, chosen: Candidate) -> Compared:
-    """The bare model and the wrapped one."""
+    """Return the bare model and the wrapped one."""
     wrapped = scores.by(chosen.rule, chosen.threshold)
     moves = scores.ratio > (math.inf if chosen.threshold is None else chosen.threshold)
     return Compared(
@@ -111,7 +111,7 @@ def compared(scores: Scores, chosen: Candidate) -> Compared:
 
 
 def paired(differences: Tensor) -> Estimate:
-    """Mean of differences (N,) in points with its interval.
+    """Return the mean of differences (N,) in points with its interval.
 
     Where no picture differs, one in 3.7 / N could still do so (95 %, both sides).
     """
@@ -129,7 +129,7 @@ def score(
     planted: Tensor,
     targets: Any,  # noqa: ANN401 - labels (N,), or a list of batches of answers
 ) -> Scores:
-    """Scores of pictures (N, C, H, W) after known moves.
+    """Return scores of pictures (N, C, H, W) after known moves.
 
     Args:
         module: with the largest number of views.
@@ -160,7 +160,7 @@ def score(
 
 
 def moved_pictures(module: CanonicalisedModel, x: Tensor, s: Tensor) -> Tensor:
-    """Pictures T_s x (N, C, H, W); those with s = 0 stay as they are, to the bit."""
+    """Return pictures T_s x (N, C, H, W); those with s = 0 stay as they are, to the bit."""
     chart, level = module.chart, module.reader.ground + module.frame.fill
     y = x
     if chart.moves_pixels:
@@ -182,7 +182,7 @@ def draw_moves(chart: Chart, widths: dict[str, float], count: int, seed: int) ->
 
 
 def bare_answers(module: CanonicalisedModel, images: Tensor) -> Tensor:
-    """What the bare model answers for pictures as they are: classes (N,), or answers."""
+    """Return what the bare model answers for pictures as they are: classes (N,), or answers."""
     device = module.reader.rows.device
     with torch.no_grad():
         parts = [plain(module.model(x.to(device))) for x in images.split(BATCH)]
@@ -194,7 +194,7 @@ def bare_answers(module: CanonicalisedModel, images: Tensor) -> Tensor:
 
 
 def scorer(module: CanonicalisedModel, s: Tensor, x: Tensor) -> Callable[[Any, Tensor], Tensor]:
-    """A function from answers and targets to scores (N,) in [0, 1].
+    """Return a function from answers and targets to scores (N,) in [0, 1].
 
     Answers with positions are moved back by the known move s first, so that both are in the frame
     of the picture as it was.
@@ -213,7 +213,7 @@ def scorer(module: CanonicalisedModel, s: Tensor, x: Tensor) -> Callable[[Any, T
 
 
 def _agreement(kind: str, answer: Tensor, target: Tensor, x: Tensor) -> Tensor:
-    """Agreement (N,) of answers with those of the bare model."""
+    """Return the agreement (N,) of answers with those of the bare model."""
     if kind == "embedding":
         return embedding_errors(target, answer)["cosine"].clamp(0, 1)
     if kind == "scalar":

@@ -72,7 +72,7 @@ def wrap(
     progress: bool = True,
     **training: Any,  # noqa: ANN401 - of OrbitPosterior.fit
 ) -> WrapResult:
-    """Put a canonicaliser in front of a frozen model, so that moved pictures are answered as usual.
+    """Put a canonicaliser in front of a frozen model, which then answers moved pictures as well.
 
     Pictures are moved to the most likely pose of the reference data, where that is more likely than
     the pose that they have by a threshold; answers with positions are moved back. The rule is
@@ -220,7 +220,7 @@ def wrap_model(
 
 
 def check_group(group: Group[Any]) -> Group[Any]:
-    """The group, if pictures can be moved back by it."""
+    """Return the group, if pictures can be moved back by it."""
     check_orbit_group(group)
     if any(isinstance(factor, CyclicShift) for factor in group.factors):
         remedy = "name translation instead: pictures are moved, not rolled"
@@ -231,7 +231,7 @@ def check_group(group: Group[Any]) -> Group[Any]:
 def split_reference(
     images: ImageSet, held_out: Readable | None, reading: Reading, seed: int
 ) -> tuple[ImageSet, ImageSet]:
-    """Pictures to learn poses from, and shuffled ones to choose by and to measure on."""
+    """Return pictures to learn poses from, and shuffled ones to choose by and to measure on."""
     generator = torch.Generator().manual_seed(mix(seed, 70))
     if held_out is not None:
         held = without_constant(read_images(held_out, **reading))
@@ -252,7 +252,7 @@ def split_reference(
 
 
 def widths_of(group: Group[Any], given: Range | None, side: int) -> dict[str, float]:
-    """Half-widths of the moves by name: as given, or the orbit posterior's initial range."""
+    """Return half-widths of the moves by name: as given, or the orbit posterior's initial range."""
     if given is None:
         return Chart(group, 8).reach
     return dict(zip(group.names, parse_range(group, given, side), strict=True))
@@ -266,7 +266,7 @@ def fit_posterior(
     fill: float,
     run: Session,
 ) -> OrbitPosterior:
-    """An orbit posterior whose one network reads poses.
+    """Return an orbit posterior whose one network reads poses.
 
     Views are half as blurred as those that widths are read from, and not jittered: what
     interpolation leaves in a picture matters less here, and details tell poses.

@@ -1,4 +1,4 @@
-"""What a model answers, read as logits: probabilities, single logits, objects with ``.logits``."""
+"""Conversion of a model's outputs to logits: probabilities, single logits, ``.logits``."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Adapted(nn.Module):
         self.after = after
 
     def forward(self, x: Tensor) -> Tensor:
-        """The model's output for x, with both applied."""
+        """Return the model's output for x, with both applied."""
         output = self.model(x if self.before is None else self.before(x))
         return output if self.after is None else self.after(output)
 
@@ -74,7 +74,7 @@ OF_ARRAYS = "the model takes NumPy arrays: no gradients"
 
 
 def on_arrays(model: Callable[[Any], Any]) -> Model:
-    """A function of NumPy arrays as one of tensors, without gradients.
+    """Return a function of tensors that calls one of NumPy arrays, without gradients.
 
     Example:
         >>> on_arrays(lambda a: a.astype("float32") + 1)(torch.zeros(2)).tolist()
@@ -89,7 +89,7 @@ def on_arrays(model: Callable[[Any], Any]) -> Model:
 
 
 def taking_tensors(model: Model, x: Tensor) -> tuple[Model, bool]:
-    """The model, and whether it had to be given NumPy arrays instead of tensors.
+    """Return the model, and whether it needs NumPy arrays instead of tensors.
 
     A plain function that fails for tensors or returns an array is one of arrays, if it takes these.
 
@@ -116,7 +116,7 @@ def taking_tensors(model: Model, x: Tensor) -> tuple[Model, bool]:
 
 
 def named_modules(model: nn.Module) -> dict[str, nn.Module]:
-    """Modules by name, as the model inside of :class:`Adapted` names them."""
+    """Return the modules by name, as the model inside of :class:`Adapted` names them."""
     while isinstance(model, Adapted):
         model = model.model
     return dict(model.named_modules())
@@ -187,7 +187,7 @@ def read_logits(
 
 
 def plain(output: Any) -> Any:  # noqa: ANN401 - whatever a model returns
-    """Logits of an object or a mapping that has them, the one output of a container; else as is.
+    """Return the logits of an object or mapping, or the one output of a container; else the output.
 
     Example:
         >>> plain({"logits": torch.zeros(2, 3), "loss": None}).shape
@@ -209,7 +209,7 @@ def plain(output: Any) -> Any:  # noqa: ANN401 - whatever a model returns
 
 
 def output_names(output: Any) -> list[str]:  # noqa: ANN401 - whatever a model returns
-    """Names of several outputs: keys of a mapping, numbers of a tuple or list; else none.
+    """Return names of several outputs: keys of a mapping, numbers of a tuple or list; else none.
 
     Example:
         >>> output_names({"masks": 1, "scores": 2}), output_names((1, 2))
@@ -256,7 +256,7 @@ def pick(output: Any, name: str) -> Any:  # noqa: ANN401 - whatever a model retu
 
 
 def are_probabilities(output: Tensor) -> bool:
-    """Whether all rows are not negative and sum to one, up to rounding; reads values."""
+    """Whether all rows are non-negative and sum to one, up to rounding. This reads values."""
     if output.ndim != 2 or output.shape[1] < 2 or not output.is_floating_point():
         return False
     slack = 1e-3 if output.dtype in (torch.float32, torch.float64) else 2e-2
@@ -264,7 +264,7 @@ def are_probabilities(output: Tensor) -> bool:
 
 
 def log_probabilities(probabilities: Tensor) -> Tensor:
-    """Logarithms of probabilities, finite also for zeros."""
+    """Return logarithms of probabilities, finite also for zeros."""
     return probabilities.clamp_min(torch.finfo(probabilities.dtype).tiny).log()
 
 

@@ -43,7 +43,7 @@ def read_boxes(output: Any, count: int) -> list[Tensor]:  # noqa: ANN401 - what 
             labels = torch.as_tensor(known["labels"]).detach().double().cpu()
             if labels.shape != boxes.shape[:1]:
                 got = f"labels of shape {tuple(labels.shape)} for {len(boxes)} boxes"
-                raise invalid("model", "one label for each box", got, "or give boxes alone")
+                raise invalid("model", "one label for each box", got, "add the others")
             boxes = torch.cat((boxes, labels[:, None]), 1)
         found.append(boxes[boxes[:, :4].abs().sum(1) > 0])
     if len({boxes.shape[1] for boxes in found}) > 1:
@@ -53,7 +53,7 @@ def read_boxes(output: Any, count: int) -> list[Tensor]:  # noqa: ANN401 - what 
 
 
 def to_plane(points: Tensor, size: tuple[int, int]) -> Tensor:
-    """Points (..., 2) in pixels, y down, in the coordinates of images of (height, width)."""
+    """Return points (..., 2) in pixels, y down, in the coordinates of images of (height, width)."""
     height, width = size
     half = max(size) / 2
     return torch.stack(
@@ -62,14 +62,14 @@ def to_plane(points: Tensor, size: tuple[int, int]) -> Tensor:
 
 
 def from_plane(points: Tensor, size: tuple[int, int]) -> Tensor:
-    """The inverse of :func:`to_plane`."""
+    """Return the inverse of :func:`to_plane`."""
     height, width = size
     half = max(size) / 2
     return torch.stack((points[..., 0] * half + width / 2, height / 2 - points[..., 1] * half), -1)
 
 
 def map_boxes(action: Action, element: Any, boxes: Tensor, size: tuple[int, int]) -> Tensor:  # noqa: ANN401
-    """Boxes (K, >= 4) moved by one element: the boxes around their moved corners.
+    """Return boxes (K, >= 4) moved by one element: the boxes around their moved corners.
 
     Exact for quarter turns, flips, shifts and scalings; by other angles boxes become larger.
     """
@@ -82,7 +82,7 @@ def map_boxes(action: Action, element: Any, boxes: Tensor, size: tuple[int, int]
 
 
 def overlaps(a: Tensor, b: Tensor) -> Tensor:
-    """Intersection over union (A, B) of boxes (A, 4) and (B, 4).
+    """Return the intersection over union (A, B) of boxes (A, 4) and (B, 4).
 
     Example:
         >>> overlaps(torch.tensor([[0.0, 0, 2, 2]]), torch.tensor([[1.0, 0, 3, 2]])).tolist()
@@ -96,7 +96,7 @@ def overlaps(a: Tensor, b: Tensor) -> Tensor:
 
 
 def match_boxes(a: Tensor, b: Tensor) -> dict[str, float]:
-    """How well boxes (A, 4) or (A, 5) with labels fit others; each box is used once.
+    """Return how well boxes (A, 4) or (A, 5) with labels fit others; each box is used once.
 
     Pairs overlap by at least 0.5 and are made from the largest overlap on, those with the same
     label first. "matched" is 2 pairs / (A + B), "overlap" the mean of the pairs, and "agreement",
@@ -121,7 +121,7 @@ def match_boxes(a: Tensor, b: Tensor) -> dict[str, float]:
 
 
 def kept_in_frame(boxes: Tensor, action: Action, element: Any, size: tuple[int, int]) -> Tensor:  # noqa: ANN401
-    """The boxes whose whole stays inside of the frame when it is moved."""
+    """Return the boxes whose whole stays inside of the frame when it is moved."""
     if len(boxes) == 0:
         return boxes
     moved = map_boxes(action, element, boxes, size)
@@ -154,7 +154,7 @@ def points_alone(moves: Moves, _: Any, still: Tensor, again: Tensor, x: Tensor) 
 
 
 def moved_points(moves: Moves, element: Any, points: Tensor, x: Tensor) -> Tensor:  # noqa: ANN401
-    """Where positions (N, ..., D) go when the inputs are moved."""
+    """Return where positions (N, ..., D) go when the inputs are moved."""
     action, part = positions_only(moves.action, element)
     if action is None:  # colours change, positions stay
         return points

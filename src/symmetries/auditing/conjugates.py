@@ -162,12 +162,12 @@ def _law(moves: Moves, element: Any, h: Tensor, moved: Tensor) -> Act | None:  #
 
 
 def grid_side(moves: Moves, h: Tensor) -> int:
-    """Longer side of maps and tokens, length of signals; 0 for others."""
+    """Return the longer side of maps and tokens, length of signals; 0 for others."""
     return max(_grid(moves, h), default=0)
 
 
 def _grid(moves: Moves, h: Tensor) -> tuple[int, ...]:
-    """Height and width of maps and tokens, length of signals; nothing for others."""
+    """Return the height and width of maps and tokens, length of signals; nothing for others."""
     if not isinstance(moves.action, ImageAction):
         return tuple(h.shape[2:]) if h.ndim == 3 else ()
     if h.ndim == 3:
@@ -177,7 +177,7 @@ def _grid(moves: Moves, h: Tensor) -> tuple[int, ...]:
 
 
 def _recorded(model: nn.Module, modules: Mapping[str, nn.Module], x: Tensor) -> Recorded:
-    """Inputs that are data, and output, of every call of every module.
+    """Return inputs that are data, and output, of every call of every module.
 
     Nodes of a converted ONNX file take their weights as inputs: these do not move.
     """

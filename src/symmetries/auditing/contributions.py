@@ -1,4 +1,4 @@
-r"""What each layer adds to the error of the whole: one layer at a time is moved, the rest is not.
+r"""Contribution of each layer to the error of the output, if that layer alone sees moved inputs.
 
 A layer h that is equivariant equals its conjugate :math:`h_g = g^{-1} h g`. So the conjugate is put
 into the network in place of h, the input stays as it is, and the change of the output is what this
@@ -48,7 +48,7 @@ def layer_contributions(
     half_width: float | Any = None,  # noqa: ANN401 - as make_moves takes it
     seed: int = 0,
 ) -> dict[str, tuple[float, float]]:
-    """How much each layer adds to the output's error, and what resampling alone adds there.
+    """Return how much each layer adds to the output's error, and how much resampling alone adds.
 
     Both are relative to the norm of the output: |f_k(x) - f(x)| / |f(x)|, with f_k the model whose
     layer k is replaced by its conjugate, over a few examples and elements. Over images, maps
@@ -208,7 +208,7 @@ class _Network:
         return float(change.norm() / self.size) ** 2
 
     def _pair(self, i: int, t: float, width: float) -> Pair:
-        """An element along a parameter, the same in the other direction, and w / 2t.
+        """Return an element along a parameter, the same in the other direction, and w / 2t.
 
         Blurring by interpolation is even in t, and is not there in the difference of both.
         """
@@ -230,7 +230,7 @@ class _Network:
         before: Any,  # noqa: ANN401
         behind: Any,  # noqa: ANN401
     ) -> float:
-        """Mean square of the changes of the output, relative to its size."""
+        """Return the mean square of the changes of the output, relative to its size."""
         total = 0.0
         for plus, minus, factor in pairs:
             a, b = (
@@ -263,7 +263,7 @@ def with_contributions(
     group: str | Group[Any] | Action,
     **options: Any,  # noqa: ANN401 - of layer_contributions
 ) -> tuple[LayerError, ...]:
-    """Rows of layers with what each adds, and behind them modules with operations of their own.
+    """Return rows of layers with what each adds, then modules with operations of their own.
 
     Where channels stand for poses (the regular law), layers are not ranked: how a single input of
     such a layer moves cannot be told from its shape.

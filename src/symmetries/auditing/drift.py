@@ -94,7 +94,7 @@ def drift_curve(
 
 
 def _point(beta: float, found: dict[str, Tensor], start: float) -> DriftPoint:
-    """The measures of one degree of drift; ``start`` is the accuracy without drift."""
+    """Return the measures of one degree of drift; ``start`` is the accuracy without drift."""
     shares: dict[str, Estimate | None] = {
         name: estimate(found[name], least=0.0, most=1.0) if name in found else None
         for name in ("accuracy", SIMILARITY)

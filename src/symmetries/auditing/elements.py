@@ -117,7 +117,7 @@ def make_moves(
     else:
         elements = every if identity else every[1:]
         if not elements:
-            raise invalid("group", "more than the identity", repr(acting), "or set identity=True")
+            raise invalid("group", "more than the identity", repr(acting), "try identity=True")
     moves = Moves(action, elements, every is not None)
     _check_acts(moves, x)
     return moves
@@ -203,7 +203,7 @@ def _all_elements(group: Group[Any]) -> tuple[Any, ...] | None:
 
 
 def half_widths(group: Group[Any], half_width: float | Sequence[float] | None) -> Tensor:
-    """Half-widths (dim,) from one number, one for each parameter, or None for the bounds."""
+    """Return half-widths (dim,) from one number, one for each parameter, or None for the bounds."""
     if half_width is None:
         return torch.tensor(group.bounds)
     widths = [half_width] * group.dim if isinstance(half_width, int | float) else half_width

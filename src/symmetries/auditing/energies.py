@@ -79,7 +79,7 @@ def audit_energies(
         raise wrong_type("model", "a function from a structure to its energy", model, remedy)
     check_whole(samples, "samples", most=10**6)
     if len(structures) < 2:
-        raise invalid("structures", "at least 2", len(structures), "one gives no standard error")
+        raise invalid("structures", "at least 2", len(structures), "give more structures")
     rows: dict[str, list[float]] = {}
     worst: dict[str, float] = {}
     for i, structure in enumerate(structures):
@@ -117,7 +117,7 @@ def audit_energies(
 def energy_errors(
     still: Pairs, moved: Pairs, turn: Callable[[Tensor], Tensor] | None = None
 ) -> dict[str, Tensor]:
-    """Errors (N,) of energies and forces, in their units.
+    """Return errors (N,) of energies and forces, in their units.
 
     Args:
         still: N pairs of an energy and forces (P, 3), of the structures as they are.
@@ -171,7 +171,7 @@ def _one(
     half_width: float | Sequence[float] | None,
     seed: int,
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Errors (S,) of one structure under S elements, and of moving it there and back."""
+    """Return errors (S,) of one structure under S elements, and of moving it there and back."""
     x = torch.as_tensor(_positions(structure), dtype=torch.float64)
     copies = x.expand(samples, *x.shape)
     moves = make_moves(group, copies, samples=1, half_width=half_width, seed=seed)

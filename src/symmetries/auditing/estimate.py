@@ -13,7 +13,7 @@ from symmetries.results import Estimate
 def estimate(
     values: Tensor, *, level: float = 0.95, least: float = -math.inf, most: float = math.inf
 ) -> Estimate:
-    """Mean over examples, with its standard error s / sqrt(N).
+    """Return the mean over examples, with its standard error s / sqrt(N).
 
     Args:
         values: (N,), one number per example, the mean over its group elements.

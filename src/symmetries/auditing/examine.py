@@ -83,7 +83,7 @@ def examine(
 
 
 def joined(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Numbers of all parts by name, one after the other; a part may lack some names.
+    """Return numbers of all parts by name, one after the other; a part may lack some names.
 
     Example:
         >>> {n: len(v) for n, v in joined([{"a": torch.ones(2)}, {"b": torch.ones(1)}]).items()}

@@ -53,7 +53,7 @@ class Upcoming:
             self._pool, self._side = ThreadPoolExecutor(1), torch.cuda.Stream(device)
 
     def __call__(self, start: int, stop: int) -> Tensor:
-        """Rows start, ..., stop - 1."""
+        """Return rows start, ..., stop - 1."""
         if self._pool is None:
             return self.x[start:stop].to(self.device)
         copy = self._pool.submit
@@ -73,7 +73,7 @@ class Upcoming:
 
 
 def _parts(data: Any) -> Any:  # noqa: ANN401 - whatever the user gives
-    """A pair of inputs and labels where the data is an image set or a loader."""
+    """Return a pair of inputs and labels where the data is an image set or a loader."""
     if isinstance(data, DataLoader):
         return gather_batches(data)
     if hasattr(data, "images") and hasattr(data, "labels"):
@@ -82,7 +82,7 @@ def _parts(data: Any) -> Any:  # noqa: ANN401 - whatever the user gives
 
 
 def inputs_of(data: Any, model: Model) -> Tensor:  # noqa: ANN401 - whatever the user gives
-    """The inputs (N, ...) as a tensor; anything else as it is, for the caller to check.
+    """Return the inputs (N, ...) as a tensor; anything else as it is, for the caller to check.
 
     Args:
         data: a tensor, an array, an ``ImageSet`` or a ``DataLoader``.
@@ -95,7 +95,7 @@ def inputs_of(data: Any, model: Model) -> Tensor:  # noqa: ANN401 - whatever the
 
 
 def labelled_inputs(data: "Labelled | Inputs", model: Model) -> tuple[Tensor, Tensor | None]:
-    """Inputs (N, ...) and class numbers (N,) as tensors; None where there are no labels.
+    """Return inputs (N, ...) and class numbers (N,) as tensors; None where there are no labels.
 
     Args:
         data: inputs alone, a pair of inputs and labels, an ``ImageSet``, or a ``DataLoader``.
@@ -113,7 +113,7 @@ def labelled_inputs(data: "Labelled | Inputs", model: Model) -> tuple[Tensor, Te
     if y is not None and not isinstance(y, Tensor):
         raise wrong_type("y", "a tensor of class numbers", y, "use torch.tensor")
     if isinstance(x, Tensor) and len(x) < 2:
-        raise invalid("x", "at least 2 examples", len(x), "one gives no standard error")
+        raise invalid("x", "at least 2 examples", len(x), "give more examples")
     return x, y
 
 
@@ -125,7 +125,7 @@ def _float_dtype(model: Model) -> torch.dtype:
 
 
 def _inputs(values: NDArray[Any], dtype: torch.dtype) -> Tensor:
-    """An array of inputs as a tensor of ``dtype``."""
+    """Return an array of inputs as a tensor of ``dtype``."""
     kind, got = values.dtype.kind, values.dtype.name
     if kind == "f":
         return torch.tensor(native(values), dtype=dtype)

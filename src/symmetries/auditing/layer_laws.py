@@ -64,7 +64,7 @@ def layer_laws(moves: Moves, output: Tensor) -> dict[str, Act | None]:
 
 
 def chosen_law(errors: Mapping[str, float]) -> str:
-    """The first law, or the one with the smallest error if that is clearly smaller.
+    """Return the first law, or the one with the smallest error if that is clearly smaller.
 
     Args:
         errors: squared errors by law, the default first; NaN where the group could not act.
@@ -94,7 +94,7 @@ def undo(act: Act, moves: Moves) -> Act:
 
 
 def main_tensor(output: Any) -> Any:  # noqa: ANN401 - whatever a layer gives
-    """What is measured of a layer's output: it, or the first of a tuple, such as of an LSTM.
+    """Return the measured tensor of a layer's output: itself, or the first of a tuple (LSTM).
 
     Example:
         >>> main_tensor((torch.zeros(2, 3), (None, None))).shape
@@ -104,7 +104,7 @@ def main_tensor(output: Any) -> Any:  # noqa: ANN401 - whatever a layer gives
 
 
 def with_main(output: Any, tensor: Tensor) -> Any:  # noqa: ANN401
-    """The output of a layer with another main tensor."""
+    """Return the output of a layer with another main tensor."""
     if not isinstance(output, tuple):
         return tensor
     parts = (with_main(output[0], tensor), *output[1:])
@@ -162,7 +162,7 @@ def _point_laws(action: Action, h: Tensor) -> dict[str, Act | None]:
 
 
 def turned_vectors(points: PointAction, element: Any, h: Tensor) -> Tensor:  # noqa: ANN401
-    """Vectors along the last axis of (N, ..., D), turned by the linear part of the group."""
+    """Return vectors along the last axis of (N, ..., D), turned by the linear part of the group."""
     rows = h.reshape(len(h), -1, h.shape[-1])
     with exact_products(rows):
         turned = rows @ linear_part(points, element, rows).mT
@@ -170,12 +170,12 @@ def turned_vectors(points: PointAction, element: Any, h: Tensor) -> Tensor:  # n
 
 
 def _shifted(points: PointAction, element: Any, h: Tensor) -> Tensor:  # noqa: ANN401
-    """Points along the last axis of (N, ..., D), moved."""
+    """Return points along the last axis of (N, ..., D), moved."""
     return points(element, h.reshape(len(h), -1, h.shape[-1])).reshape(h.shape)
 
 
 def _turned_twice(points: PointAction, element: Any, h: Tensor) -> Tensor:  # noqa: ANN401
-    """Matrices along the last two axes of (N, ..., D, D), A M A'."""
+    """Return matrices along the last two axes of (N, ..., D, D), A M A'."""
     turned = turned_vectors(points, element, h)
     return turned_vectors(points, element, turned.transpose(-1, -2)).transpose(-1, -2)
 

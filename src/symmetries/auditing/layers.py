@@ -101,7 +101,7 @@ def layer_equivariance(
 
 
 def choose_layers(model: nn.Module, layers: Sequence[str] | None) -> dict[str, nn.Module]:
-    """Layers by name; None is every layer without children, and those that are relaxed."""
+    """Return layers by name; None is every layer without children, and those that are relaxed."""
     every = named_modules(model)
     if layers is None:
         whole = {n: m for n, m in every.items() if not list(m.children()) or _has_relaxation(m)}
@@ -192,7 +192,7 @@ def _row(
 
 
 def _ratio_error(errors: Tensor, sizes: Tensor) -> float | None:
-    """Standard error of sum(errors) / sum(sizes) over the examples, to first order.
+    """Return the standard error of sum(errors) / sum(sizes) over the examples, to first order.
 
     None for one example.
     """

@@ -79,7 +79,7 @@ def lie_derivative(
     action = resolve_action(group, x)
     acting = action.group
     if not is_smooth(acting):
-        remedy = "a finite group has no small elements: use its errors"
+        remedy = "use the errors of its elements: a finite group has no small ones"
         raise invalid("group", "a continuous group", repr(acting), remedy)
     moves = make_moves(action, x[:2], samples=1)
     if layers and not isinstance(model, nn.Module):
@@ -149,7 +149,7 @@ def one_parameter(group: Group[Any], i: int, value: float, batch: Tensor) -> Any
 
 
 def _outputs(model: Model, chosen: dict[str, nn.Module], x: Tensor) -> dict[str, Tensor]:
-    """Outputs of the layers, and of the model under the name ""."""
+    """Return outputs of the layers, and of the model under the name ""."""
     kept: list[Any] = []
 
     def call(x: Tensor) -> Tensor:

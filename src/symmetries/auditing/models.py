@@ -48,7 +48,7 @@ def hooks(*handles: RemovableHandle) -> Iterator[None]:
 
 
 def model_device(model: Model, x: Tensor) -> torch.device:
-    """Where the model's parameters are; where the data is, if it has none."""
+    """Return the device of the model's parameters, or that of the data if it has none."""
     parameters = model.parameters() if isinstance(model, nn.Module) else iter(())
     first = next(parameters, None)
     return x.device if first is None else first.device

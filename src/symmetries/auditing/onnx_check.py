@@ -18,7 +18,7 @@ Function = Callable[[Tensor], Tensor]
 
 
 def not_converted(model: Any) -> list[str]:  # noqa: ANN401 - protobuf
-    """The operators of a model that have no converted form, as "Name" or "domain::Name".
+    """Return the operators of a model that have no converted form, as "Name" or "domain::Name".
 
     An operator counts by its domain and its name: a file may define a function of its own, in any
     domain, under the name of a standard operator.
@@ -72,7 +72,7 @@ def _fits(value: float, kind: "np.dtype[Any]") -> bool:
 
 
 def parse_inputs(text: str) -> dict[str, float]:
-    """Numbers by name from "scale=1,sr=16000".
+    """Return numbers by name from "scale=1,sr=16000".
 
     Example:
         >>> parse_inputs("scale_factor=1, sr=16000")
@@ -94,7 +94,7 @@ def _domain(part: Any) -> str:  # noqa: ANN401 - protobuf
 
 
 def moved(x: Tensor) -> Tensor:
-    """Pictures (N, C, H, W) and moved versions of them: flipped, shifted, turned, inverted.
+    """Return pictures (N, C, H, W) and moved versions of them: flipped, shifted, turned, inverted.
 
     Of other data, flipped and shifted along the last axis, and inverted.
     """
@@ -112,7 +112,7 @@ def moved(x: Tensor) -> Tensor:
 
 
 def difference(converted: nn.Module, exact: Function, x: Tensor) -> str | None:
-    """What is wrong with a conversion on pictures (N, C, H, W) and moved ones; None if nothing."""
+    """Return how a conversion differs on pictures (N, C, H, W) and moved ones, if it does."""
     pictures = moved(x)
     expected = torch.cat([exact(part) for part in pictures.split(len(x))])
     try:
@@ -138,7 +138,7 @@ def difference(converted: nn.Module, exact: Function, x: Tensor) -> str | None:
 
 
 def first_line(error: Exception) -> str:
-    """The first line of what an error says, or its name."""
+    """Return the first line of what an error says, or its name."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
 
@@ -156,4 +156,4 @@ def output_name(graph: Any, output: str | None) -> str:  # noqa: ANN401 - protob
         return output or names[0]
     if output.isdecimal() and int(output) < len(names):
         return names[int(output)]
-    raise invalid("output", f"one of {', '.join(names)}", repr(output), "or its number")
+    raise invalid("output", f"one of {', '.join(names)}", repr(output), "choose one, or its number")

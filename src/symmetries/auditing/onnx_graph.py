@@ -1,4 +1,4 @@
-"""ONNX files as classifiers: converted to PyTorch where that is possible, else as they are.
+"""ONNX files as classifiers: converted to PyTorch if possible, else run by ONNX Runtime.
 
 A converted graph has gradients and layers, so that every measure applies to it. Only operators of
 the ONNX specification are converted; functions that a file defines and operators of other domains
@@ -101,7 +101,7 @@ class OnnxGraph(nn.Module):
             self.steps.append((name, list(node.input), list(node.output)))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The chosen output."""
+        """Return the chosen output."""
         if self.batch is None:
             return self._run(x)
         return in_batches(self._run, x, self.batch)
@@ -160,7 +160,7 @@ class OnnxSession:
         self.batch = batch
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The chosen output, on the device of x."""
+        """Return the chosen output, on the device of x."""
         values = x.detach().cpu().to(DTYPES.get(self.input.type, torch.float32))
 
         def run(rows: Tensor) -> Tensor:
@@ -179,7 +179,7 @@ class OnnxSession:
 
 
 def in_batches(run: Callable[[Tensor], Tensor], x: Tensor, size: int) -> Tensor:
-    """Outputs for any number of rows of a function that takes exactly ``size`` at once."""
+    """Return outputs for any number of rows of a function that takes exactly ``size`` at once."""
     parts = []
     for part in x.split(size):
         filled = torch.cat((part, part[-1:].expand(size - len(part), *part.shape[1:])))
@@ -195,7 +195,7 @@ class Permuted(nn.Module):
         self.model = model
 
     def forward(self, x: Tensor) -> Tensor:
-        """Outputs (N, K)."""
+        """Return outputs (N, K)."""
         return self.model(x.permute(0, 2, 3, 1))
 
 
@@ -207,7 +207,7 @@ def load_onnx(
     others: Mapping[str, Any] | None = None,
     batch: int | None = None,
 ) -> tuple[Callable[[Tensor], Tensor], str | None]:
-    """The classifier in an ONNX file, and why it has no gradients (None if it has).
+    """Return the classifier in an ONNX file, and why it has no gradients (None if it has).
 
     Args:
         path: of the file.
@@ -276,7 +276,7 @@ def _onnx() -> Any:  # noqa: ANN401 - a module
 
 
 def _input_shape(graph: Any, others: Mapping[str, Any]) -> list[int | str]:  # noqa: ANN401
-    """Sizes of the input; a text for one that may vary, however the file spells that.
+    """Return sizes of the input; a text for one that may vary, however the file spells that.
 
     A size that is not there, has a name, or is 0 or negative (-1) is one that may vary.
     """

@@ -33,7 +33,7 @@ def _axes(inputs: list[Any], given: Attributes) -> list[int] | None:
 
 
 def _padding(given: Attributes, x: Tensor, kernel: list[int]) -> list[int]:
-    """Padding (begin of each axis, then end of each)."""
+    """Return the padding (begin of each axis, then end of each)."""
     rank = len(kernel)
     automatic = given.get("auto_pad", b"NOTSET")
     if automatic in (b"NOTSET", b"VALID"):
@@ -189,7 +189,7 @@ def _cast(inputs: list[Any], given: Attributes) -> Tensor:
     dtypes |= {10: torch.float16, 16: torch.bfloat16}
     number = given["to"]
     if number not in dtypes:
-        raise invalid("Cast", "single or double precision, or whole numbers", number, "export so")
+        raise invalid("Cast", "single or double precision, or integers", number, "export another")
     return inputs[0].to(dtypes[number])
 
 

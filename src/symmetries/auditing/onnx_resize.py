@@ -15,7 +15,7 @@ Attributes = dict[str, Any]
 
 
 def resize(inputs: list[Any], given: Attributes) -> Tensor:
-    """Nearest or linear interpolation, one axis after the other.
+    """Return the nearest or linear interpolation, one axis after the other.
 
     Args:
         inputs: x, and scales (Upsample, and Resize of version 10); or x, roi, scales, sizes.
@@ -45,7 +45,7 @@ def resize(inputs: list[Any], given: Attributes) -> Tensor:
 
 
 def _sources(place: str, new: int, size: int, scale: float) -> Tensor:
-    """Where each of the new samples lies among the old ones."""
+    """Return where each of the new samples lies among the old ones."""
     i = torch.arange(new, dtype=torch.float64)
     if place == "asymmetric":
         return i / scale
@@ -83,7 +83,7 @@ def _linear(x: Tensor, axis: int, at: Tensor) -> Tensor:
 
 
 def transposed_convolution(inputs: list[Any], given: Attributes) -> Tensor:
-    """The transpose of a convolution; padding is cut off behind it."""
+    """Return the transpose of a convolution; padding is cut off behind it."""
     x, weight, *bias = inputs
     rank = weight.ndim - 2
     if given.get("auto_pad", b"NOTSET") != b"NOTSET" or "output_shape" in given:

@@ -51,7 +51,7 @@ class Representation:
 
 
 def representation(kind: str | Action | Callable[[Any, Tensor], Tensor]) -> Representation:
-    """The representation of a kind of output, or one of your own.
+    """Return the representation of a kind of output, or one of your own.
 
     - "embedding": stays; cosine and relative error;
     - "scalar": stays; error in its own units, and as a share of its spread over the examples;
@@ -114,7 +114,7 @@ def vector_errors(expected: Tensor, found: Tensor) -> Errors:
 
 
 def _without(errors: Callable[[Any, Any], Errors]) -> Callable[..., Errors]:
-    """Errors of an output that stays: the group does not enter."""
+    """Return errors of an output that should stay; the group is not needed."""
     return lambda moves, element, still, moved, x: errors(still, moved)
 
 
@@ -147,7 +147,7 @@ def _compare_vectors(moves: Moves, element: Any, still: Any, moved: Any, x: Tens
 
 
 def _turned(moves: Moves, element: Any, vectors: Tensor) -> Tensor:  # noqa: ANN401
-    """Vectors (N, ..., D) turned by the linear part of the group, or refused."""
+    """Return vectors (N, ..., D) turned by the linear part of the group, or refused."""
     d = moves.action.group.coordinates
     if d is None or vectors.shape[-1] != d:
         got = f"shape {tuple(vectors.shape)} under {moves.action.group!r}"
@@ -157,7 +157,7 @@ def _turned(moves: Moves, element: Any, vectors: Tensor) -> Tensor:  # noqa: ANN
 
 
 def _compare_energies(moves: Moves, element: Any, still: Any, moved: Any, x: Tensor) -> Errors:  # noqa: ANN401
-    """Energies stay; forces turn, or change places with permuted atoms."""
+    """Return energies stay; forces turn, or change places with permuted atoms."""
 
     def turn(forces: Tensor) -> Tensor:
         if isinstance(moves.action, PermutationAction):

@@ -271,7 +271,7 @@ def _classifier_part(
     batch_size: int,
     seed: int,
 ) -> dict[str, Tensor]:
-    """Every measure of examples start, ..., stop - 1 of a classifier."""
+    """Return every measure of examples start, ..., stop - 1 of a classifier."""
     x = rows_of(start, stop)
     found = examine(
         model,
@@ -305,7 +305,7 @@ def spread_mask(count: int, most: int | None) -> Tensor:
 
 
 def _side(action: Action, x: Tensor) -> int | None:
-    """The longer side of images, or the length of signals; None for data without pixels."""
+    """Return the longer side of images, or the length of signals; None for data without pixels."""
     if isinstance(action, ImageAction):
         return max(x.shape[-2:])
     return x.shape[-1] if isinstance(action, SignalAction) else None

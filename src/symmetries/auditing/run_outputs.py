@@ -1,4 +1,4 @@
-"""An audit of outputs that are no logits: embeddings, maps, boxes, scalars, vectors, sequences."""
+"""Audit of outputs other than logits: embeddings, maps, boxes, scalars, vectors, sequences."""
 
 import math
 from collections.abc import Mapping
@@ -75,7 +75,7 @@ def read(model: Model, x: Tensor, law: Representation) -> Any:  # noqa: ANN401
 
 
 def summarise_outputs(values: dict[str, Tensor], level: float) -> dict[str, Estimate]:
-    """Measures by name, with intervals and what resampling alone explains."""
+    """Return measures by name, with intervals and what resampling alone explains."""
     measures: dict[str, Estimate] = {}
     spread = values.pop(SPREAD, None)
     for name, numbers in values.items():
@@ -128,7 +128,7 @@ def choose_law(
         return model, None, kind
     if isinstance(kind, str) and kind not in KINDS:
         expected = f"one of {', '.join(map(repr, (*CLASSIFIERS, *KINDS)))}"
-        raise invalid("output", expected, repr(kind), "or NAME:KIND for one of several outputs")
+        raise invalid("output", expected, repr(kind), "choose one of these, or NAME:KIND")
     if kind is None:
         kind = found_kind(model, x, images)
     if kind is None:

@@ -79,7 +79,7 @@ def salient(maps: Tensor, threshold: float, sigma: float = 1.0) -> Tensor:
 
 
 def keep_largest(maps: Tensor, threshold: float) -> Tensor:
-    """Non-negative maps (N, ...) without what is below a share of each map's largest value.
+    """Return non-negative maps (N, ...) without what is below a share of each map's largest value.
 
     Example:
         >>> keep_largest(torch.tensor([[1.0, 0.5, 0.2]]), 0.5).tolist()
@@ -225,11 +225,11 @@ class SalientPixels:
         return found.abs()
 
     def paper(self, attribution: Tensor) -> Tensor:
-        """The paper's maps: values above 0.9 of the largest, filtered."""
+        """Return the paper's maps: values above 0.9 of the largest, filtered."""
         return salient(attribution, PAPER)
 
     def above(self, attribution: Tensor) -> list[Tensor]:
-        """Maps for each threshold; those of large pictures are smoothed first."""
+        """Return maps for each threshold; those of large pictures are smoothed first."""
         smoothed = smooth_large(attribution)
         return [salient(smoothed, threshold) for threshold in THRESHOLDS]
 

@@ -1,4 +1,4 @@
-"""What a file of ``torch.save`` holds, read without unpickling any of it."""
+"""Content of files of ``torch.save``, read without unpickling any of it."""
 
 import pickletools
 import zipfile
@@ -16,7 +16,7 @@ KINDS = ("Storage", "Size", "device", "float", "bfloat16", "int", "uint8", "bool
 
 
 def saved_weights(path: Path) -> str | None:
-    """What a file of ``torch.save`` holds in place of TorchScript; None if it is no such file.
+    """Return what a file of ``torch.save`` contains besides TorchScript; None for other files.
 
     The pickle in it is read as a list of instructions, and none is carried out.
 
@@ -41,7 +41,7 @@ def saved_weights(path: Path) -> str | None:
 
 
 def _imported(words: list[tuple[str, object]]) -> list[str]:
-    """The names that a pickle imports, as "module name"; one that cannot be told is ""."""
+    """Return the names that a pickle imports, as "module name"; one that cannot be told is ""."""
     found = []
     for place, (name, argument) in enumerate(words):
         if name in ("GLOBAL", "INST"):

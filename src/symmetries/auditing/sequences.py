@@ -10,7 +10,7 @@ from symmetries._validation.checks import invalid
 
 
 def read_sequences(output: Any, count: int, blank: int | None = None) -> list[list[Any]]:  # noqa: ANN401
-    """The symbols of each example.
+    """Return the symbols of each example.
 
     Args:
         output: a list of texts or of lists; whole numbers (N, T); or scores (N, T, K), of whose
@@ -35,7 +35,7 @@ def read_sequences(output: Any, count: int, blank: int | None = None) -> list[li
 
 
 def edit_distance(a: Sequence[Any], b: Sequence[Any]) -> int:
-    """Smallest number of insertions, deletions and replacements from one to the other.
+    """Return the smallest number of insertions, deletions and replacements from one to the other.
 
     Example:
         >>> edit_distance("kitten", "sitting")

@@ -1,4 +1,4 @@
-"""From the numbers of each example to the measures of a result."""
+"""Conversion of the numbers of each example to the measures of a result."""
 
 import math
 from typing import Any
@@ -30,7 +30,7 @@ AREA = "saliency_area"
 
 
 def summarise(values: dict[str, Tensor], level: float) -> dict[str, Any]:
-    """Measures by the names of :class:`~symmetries.results.AuditResult`.
+    """Return measures by the names of :class:`~symmetries.results.AuditResult`.
 
     Args:
         values: of :func:`~symmetries.auditing.examine.examine`, and "sensitivity".
@@ -64,7 +64,7 @@ def check_values(values: dict[str, Tensor]) -> None:
 
 
 def measure(values: dict[str, Tensor], name: str, level: float) -> Estimate:
-    """One measure; no interval goes below 0, and that of a share is Wilson's."""
+    """Return one measure; no interval goes below 0, and that of a share is Wilson's."""
     if name in SHARES:
         found = estimate_share(values[name], level)
     else:
@@ -80,7 +80,7 @@ def measure(values: dict[str, Tensor], name: str, level: float) -> Estimate:
 
 
 def estimate_share(values: Tensor, level: float = 0.95) -> Estimate:
-    """Mean of shares (N,) in [0, 1], with Wilson's interval for N examples.
+    """Return the mean of shares (N,) in [0, 1], with Wilson's interval for N examples.
 
     Elements of one example are not independent, so only examples count.
 
@@ -96,7 +96,7 @@ def estimate_share(values: Tensor, level: float = 0.95) -> Estimate:
 
 
 def class_rows(values: dict[str, Tensor], level: float) -> tuple[ClassRow, ...]:
-    """A row for each class: of the labels, or of the predictions where there are none."""
+    """Return a row for each class: of the labels, or of the predictions where there are none."""
     classes = values.get(LABEL, values[PREDICTED])
     moved = values[MOVED_TO]
     rows = []

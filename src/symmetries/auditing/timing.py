@@ -1,4 +1,4 @@
-"""How long an audit will take, from a few passes of the model."""
+"""Expected duration of an audit, from a few passes of the model."""
 
 import time
 from dataclasses import dataclass
@@ -78,7 +78,7 @@ def expected_seconds(
 
 
 def in_words(seconds: float) -> str:
-    """A duration in one number and its unit.
+    """Return a duration in one number and its unit.
 
     Example:
         >>> in_words(0.4), in_words(42.0), in_words(200.0), in_words(9000.0)
@@ -90,7 +90,7 @@ def in_words(seconds: float) -> str:
 
 
 def _forward(model: Model, x: Tensor) -> tuple[float, int]:
-    """Seconds for one example, and number of outputs."""
+    """Return seconds for one example, and number of outputs."""
     with torch.no_grad():
         times = []
         for _ in range(2):  # the shorter one: the first may find a cold machine
@@ -102,7 +102,7 @@ def _forward(model: Model, x: Tensor) -> tuple[float, int]:
 
 
 def _both(model: Model, x: Tensor) -> float:
-    """Seconds for one example, forwards and backwards."""
+    """Return seconds for one example, forwards and backwards."""
     start = time.perf_counter()
     leaf = x.detach().requires_grad_()
     with torch.enable_grad():

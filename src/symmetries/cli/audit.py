@@ -121,7 +121,7 @@ def audit(
 
 
 def about(result: "AuditResult") -> list[str]:
-    """Lines below the table: ranges of the group, preprocessing of the images, and notes."""
+    """Return lines below the table: ranges of the group, preprocessing of the images, and notes."""
     from symmetries.report.audit_words import logit_words, range_words, weakest_words
 
     lines = [range_words(result), logit_words(result), weakest_words(result)]

@@ -171,7 +171,7 @@ def write_page(script: Path, paper: str, out: Path) -> None:
 
 
 def duration(part: Mapping[str, Any]) -> str:
-    """How long a table takes, by what was measured.
+    """Return how long a table takes, by what was measured.
 
     Example:
         >>> duration({"gpu": 2, "cpu": 44})

@@ -169,7 +169,7 @@ class Member:
 
     @property
     def items(self) -> int:
-        """How many numbers it holds."""
+        """Number of items in the array."""
         return math.prod(self.shape)
 
 
@@ -193,7 +193,7 @@ def npz_members(path: Path) -> dict[str, Member]:
 
 
 def read_npz(path: Path, names: Collection[str] | None = None) -> dict[str, NDArray[Any]]:
-    """The numeric members of a .npz file by name. Members of other kinds are left unread.
+    """Return the numeric members of a .npz file by name. Members of other kinds are left unread.
 
     Args:
         path: the file.

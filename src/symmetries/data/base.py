@@ -99,7 +99,7 @@ class ImageSet:
         low, high = int(chosen.min()), int(chosen.max())
         if low < -len(self) or high >= len(self):
             expected = f"positions below {len(self)}"
-            raise invalid("indices", expected, f"{low} to {high}", "the set is smaller than that")
+            raise invalid("indices", expected, f"{low} to {high}", "choose positions in the set")
         labels = None if self.labels is None else self.labels[chosen]
         return ImageSet(self.images[chosen], labels, self.name, self.class_names)
 
@@ -122,7 +122,7 @@ def check_unit_range(images: Tensor, name: str, slack: float = 0.0) -> None:
 
 
 def image_set(data: "Images") -> ImageSet:
-    """Images of any form as a set, as in :func:`symmetries.data.as_image_set`."""
+    """Return images of any form as a set, as in :func:`symmetries.data.as_image_set`."""
     from symmetries.data.convert import as_image_set
 
     return as_image_set(data)
@@ -185,7 +185,7 @@ def standardise(images: Tensor, reference: Tensor) -> Tensor:
     check_held(reference, "reference")
     deviation, mean = torch.std_mean(reference)
     if float(deviation) == 0:
-        raise invalid("reference", "more than one pixel value", "a constant", "nothing to scale by")
+        raise invalid("reference", "more than one pixel value", "a constant", "give other images")
     return (images - mean) / deviation
 
 
@@ -221,7 +221,7 @@ def missing(name: str, places: Sequence[Path], remedy: str) -> FileNotFoundError
 
 
 def images_to_learn(images: "Images", shape: Sequence[int], name: str = "images") -> Tensor:
-    """Images (N, C, H, W) of any form, checked: of shape (C, H, W), at least one, finite.
+    """Return images (N, C, H, W) of any form, checked: of shape (C, H, W), at least one, finite.
 
     Args:
         images: a tensor, an array, a set or a ``DataLoader``, as in

@@ -21,7 +21,7 @@ FORMS = "a tensor or array (N, C, H, W), an ImageSet, a DataLoader, or a pair (i
 
 
 def as_image_set(data: Images, name: str = "images", *, in_place: bool = False) -> ImageSet:
-    """Images of any form as an :class:`ImageSet`, with labels where the form has them.
+    """Return images of any form as an :class:`ImageSet`, with labels where the form has them.
 
     Args:
         data: an :class:`ImageSet`; a tensor or array of bytes, or of floats in [0, 1], as
@@ -51,7 +51,7 @@ def as_image_set(data: Images, name: str = "images", *, in_place: bool = False) 
 
 
 def as_images(data: Images, name: str = "images") -> Tensor:
-    """The images (N, C, H, W) of any form as a tensor, values as they are.
+    """Return the images (N, C, H, W) of any form as a tensor, values as they are.
 
     Args:
         data: as in :func:`as_image_set`, but of any values; arrays of floats become float32.
@@ -65,7 +65,7 @@ def as_images(data: Images, name: str = "images") -> Tensor:
 
 
 def images_and_labels(data: Images, name: str = "images") -> tuple[Tensor, Tensor | None]:
-    """Images (N, C, H, W) and labels of any form as tensors; None where there are no labels.
+    """Return images (N, C, H, W) and labels of any form as tensors; None where there are no labels.
 
     Args:
         data: as in :func:`as_images`; labels may also be values (N, K).
@@ -83,7 +83,7 @@ def images_and_labels(data: Images, name: str = "images") -> tuple[Tensor, Tenso
 
 
 def _parts(data: Images, name: str) -> tuple[Tensor, Any]:
-    """Images as a tensor, and labels as they are given."""
+    """Return images as a tensor, and labels as they are given."""
     if isinstance(data, ImageSet):
         return data.images, data.labels
     if isinstance(data, DataLoader):

@@ -121,7 +121,7 @@ def rotated(data: "Images", degrees: float, split: str = "train", seed: int = 0)
     data = image_set(data)
     check_number(degrees, "degrees")
     if not 0 <= degrees <= 180:
-        raise invalid("degrees", "0 to 180", degrees, "angles of both signs are drawn")
+        raise invalid("degrees", "0 to 180", degrees, "give the largest angle")
     most = math.radians(degrees)
     angles = _draws("rotation", split, seed).uniform(len(data), -most, most)
     return _moved(data, Affine2("rotation"), angles[:, None], f"rotated-{degrees:g}")
@@ -159,7 +159,7 @@ def scaled(data: "Images", factor: float = 2.0, split: str = "train", seed: int 
     data = image_set(data)
     check_number(factor, "factor", least=1)
     if not 1 <= factor < math.inf:
-        raise invalid("factor", "a number from 1", factor, "images also shrink by this factor")
+        raise invalid("factor", "a number from 1", factor, "give 1 or more")
     most = math.log(factor)
     zooms = _draws("scale", split, seed).uniform(len(data), -most, most)
     return _moved(data, Affine2("zoom"), zooms[:, None], "scaled")
@@ -190,7 +190,7 @@ def coloured(data: "Images", split: str = "train", seed: int = 0) -> ImageSet:
     data = image_set(data)
     if data.images.shape[1] != 1:
         got = f"{data.images.shape[1]} channels"
-        raise invalid("data", "grey images, one channel", got, "colours are added to grey sets")
+        raise invalid("data", "grey images, one channel", got, "give a grey set")
     draws = _draws("colour", split, seed)
     hue = draws.uniform(len(data), 0, 0.3)  # 0.6 pi, in turns
     colours = torch.from_numpy(hue_colours(hue, draws.uniform(len(data), 0.6, 0.9)))

@@ -114,12 +114,12 @@ def _warn_of_frames(names: list[str]) -> None:
 
 
 def _named(names: list[str]) -> str:
-    """The first names of a list that may be long."""
+    """Return the first names of a list that may be long."""
     return ", ".join(names[:NAMED]) + (f", ... ({len(names)} files)" if len(names) > NAMED else "")
 
 
 def _read(path: Path, size: tuple[int, int] | None, fit: Fit) -> tuple[Image.Image, int]:
-    """A picture as :func:`read_picture` gives it, and the number of its frames."""
+    """Return a picture as :func:`read_picture` gives it, and the number of its frames."""
     try:
         with Image.open(path, formats=FORMATS) as opened:
             _check_size(opened, path)
@@ -159,7 +159,7 @@ def _check_budget(files: list[Path], size: tuple[int, int] | None) -> None:
 def _read_all(
     files: list[Path], size: tuple[int, int] | None, fit: Fit, skip_bad: bool
 ) -> tuple[list[Path], list[NDArray[np.uint8]]]:
-    """The pictures as bytes, (H, W) or (H, W, 3), and the files they came from."""
+    """Return the pictures as bytes, (H, W) or (H, W, 3), and the files they came from."""
     pictures: list[NDArray[np.uint8]] = []
     good, bad, several = [], [], []
     _check_budget(files, size)

@@ -68,7 +68,7 @@ def read_classes(y: ArrayLike, count: int) -> tuple[NDArray[Any], NDArray[np.int
 
 
 def read_numbers(y: ArrayLike, count: int) -> NDArray[np.float64]:
-    """Targets as finite numbers."""
+    """Return the targets as finite numbers."""
     with _named_errors("y", y, OF_Y):
         numbers = read_targets(y, count).astype(np.float64)
         assert_all_finite(numbers, input_name="y")
@@ -76,7 +76,7 @@ def read_numbers(y: ArrayLike, count: int) -> NDArray[np.float64]:
 
 
 def read_targets(y: ArrayLike, count: int) -> NDArray[Any]:
-    """Targets as one column of the right length."""
+    """Return the targets as one column of the right length."""
     with _named_errors("y", y, OF_Y):
         column: NDArray[Any] = column_or_1d(y, warn=True)
     if len(column) != count:
@@ -86,7 +86,7 @@ def read_targets(y: ArrayLike, count: int) -> NDArray[Any]:
 
 
 def read_seed(random_state: int | np.random.RandomState | None) -> int:
-    """A seed for torch, from what scikit-learn takes as ``random_state``."""
+    """Return a seed for torch, from what scikit-learn takes as ``random_state``."""
     with _named_errors("random_state", random_state, OF_SEEDS):
         return int(check_random_state(random_state).randint(2**31 - 1))
 

@@ -94,7 +94,7 @@ class ImageEstimator(Saved, BaseEstimator):  # type: ignore[misc]
         return images.to(device)
 
     def _found(self, array: NDArray[np.float64], size: tuple[int, ...]) -> float:
-        """The background of images in the units of X."""
+        """Return the background of images in the units of X."""
         some = array[some_of(torch.arange(len(array)), LOOKED_AT).numpy()]
         return background(torch.tensor(some).reshape(-1, *size), self.scale_)
 

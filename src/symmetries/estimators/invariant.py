@@ -63,7 +63,7 @@ class MeanLogits(nn.Module):
         self.noise: Tensor
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits (N, K)."""
+        """Return logits (N, K)."""
         scaled = (images - self.fill if self.fill else images) / self.scale
         features = self.model.features_at(scaled, self.noise)
         mean: Tensor = self.model.head(features)[0]
@@ -292,7 +292,7 @@ class InvariantClassifier(ClassifierMixin, _InvariantEstimator):  # type: ignore
         return self._fit(images, targets, len(self.classes_), options)
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Probabilities (N, classes), averaged over the posterior of the weights."""
+        """Return the probabilities (N, classes), averaged over the posterior of the weights."""
         mean, variance = self._moments(X)
         generator = torch.Generator(mean.device).manual_seed(0)
         # The same noise for every image: what is predicted for one does not depend on others.
@@ -303,7 +303,7 @@ class InvariantClassifier(ClassifierMixin, _InvariantEstimator):  # type: ignore
         return np.asarray(p.cpu().numpy(), dtype=np.float64)
 
     def module(self) -> nn.Module:
-        """A copy as a module from images (N, C, H, W) to logits, in single precision.
+        """Return a copy as a module from images (N, C, H, W) to logits, in single precision.
 
         Pixels as in ``fit``. For audits, loops of one's own, and exports
         (:func:`~symmetries.nn.conversion.export`, :func:`~symmetries.nn.conversion.export_onnx`).
@@ -315,7 +315,7 @@ class InvariantClassifier(ClassifierMixin, _InvariantEstimator):  # type: ignore
         return MeanLogits(model, self.scale_, self.samples, self.fill_).eval()
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The most probable label (N,) of each image."""
+        """Return the most probable label (N,) of each image."""
         best = self.predict_proba(X).argmax(1)
         return self.classes_[best]
 
@@ -337,7 +337,7 @@ class InvariantRegressor(RegressorMixin, _InvariantEstimator):  # type: ignore[m
     _fitted = (*_InvariantEstimator._fitted, "offset_", "unit_")
 
     def fit(self, X: ArrayLike, y: ArrayLike, **options: Any) -> Self:  # noqa: ANN401
-        """Learn from images X and numbers y (N,); options as of the classifier."""
+        """Learn from images X and numbers y (N,); the options are those of the classifier."""
         images = self._on_black(X, reset=True)
         numbers = read_numbers(y, len(images))
         self.offset_, self.unit_ = float(numbers.mean()), float(numbers.std()) or 1.0
@@ -345,6 +345,6 @@ class InvariantRegressor(RegressorMixin, _InvariantEstimator):  # type: ignore[m
         return self._fit(images, scaled.to(images.device), 1, options)
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """The posterior mean (N,) for each image."""
+        """Return the posterior mean (N,) for each image."""
         mean, _ = self._moments(X)
         return np.asarray(mean[:, 0].cpu().numpy() * self.unit_ + self.offset_)

@@ -56,13 +56,13 @@ class PaddedLogits(nn.Module):
         self.margin = (columns // 2, columns - columns // 2, rows // 2, rows - rows // 2)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits (N, K)."""
+        """Return logits (N, K)."""
         scaled = (images - self.fill if self.fill else images) / self.scale
         return self.model(F.pad(scaled, self.margin))
 
 
 class RelaxedClassifier(ClassifierMixin, ImageEstimator):  # type: ignore[misc]
-    """Classifies images with group convolutions that learn how far to leave their symmetry.
+    """Classifies images with group convolutions that learn how equivariant to be.
 
     Minimises cross-entropy + penalty ||omega'||^2 (van der Ouderaa, Romero and van der Wilk 2022):
     omega' = 0 is a network that cannot see how an image is turned; it grows in the layers where
@@ -179,21 +179,21 @@ class RelaxedClassifier(ClassifierMixin, ImageEstimator):  # type: ignore[misc]
         return self
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Logits (N, classes), or of two classes the difference (N,), as scikit-learn has it."""
+        """Return the logits (N, classes); for two classes their difference (N,)."""
         logits = self._logits(X)
         return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Probabilities (N, classes)."""
+        """Return the probabilities (N, classes)."""
         return np.asarray(torch.from_numpy(self._logits(X)).softmax(1).numpy())
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The most probable label (N,) of each image."""
+        """Return the most probable label (N,) of each image."""
         best = self._logits(X).argmax(1)
         return self.classes_[best]
 
     def module(self) -> nn.Module:
-        """A copy as a module from images (N, C, H, W) to logits, in single precision.
+        """Return a copy as a module from images (N, C, H, W) to logits, in single precision.
 
         Pixels as in ``fit``. For audits, export, and loops of one's own.
         """

@@ -90,7 +90,7 @@ class Saved:
         return estimator
 
     def _build(self) -> nn.Module:
-        """An untrained ``model_``, from arguments and fitted attributes."""
+        """Return an untrained ``model_``, built from arguments and fitted attributes."""
         raise NotImplementedError
 
 
@@ -103,7 +103,7 @@ def _check_sizes(parameters: dict[str, Any], folder: str | Path) -> None:
 
 
 def encode(value: Any) -> Any:  # noqa: ANN401 - anything an estimator holds
-    """A value as plain data for JSON.
+    """Return a value as plain data for JSON.
 
     Example:
         >>> encode((1, np.array(["a", "b"])))
@@ -142,7 +142,7 @@ def encode(value: Any) -> Any:  # noqa: ANN401 - anything an estimator holds
 
 
 def decode(value: Any) -> Any:  # noqa: ANN401 - anything an estimator holds
-    """The value that :func:`encode` was given.
+    """Return the value that :func:`encode` was given.
 
     Example:
         >>> decode(encode((1, [2.5, None])))

@@ -140,7 +140,7 @@ class SymmetryEstimator(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):
         return self
 
     def transform(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Pictures in the middle of their poses, or prototypes, in the shape of X."""
+        """Move each picture to the middle of its poses or its prototype; the shape is that of X."""
         images = self._checked(X)
         if self.method == "orbit":
             parts = self.symmetries_.transformations
@@ -151,7 +151,7 @@ class SymmetryEstimator(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):
         return self._back(moved, np.asarray(X).shape[1:])
 
     def sample(self, X: ArrayLike, n: int = 1) -> NDArray[np.float64]:
-        """New versions (N, n, ...) of images, as likely as the data have them.
+        """Draw new versions (N, n, ...) of images, transformed as often and as far as the data are.
 
         Args:
             X: images.
@@ -182,7 +182,7 @@ class SymmetryEstimator(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):
         )
 
     def _check_side(self) -> None:
-        """Refuse arrays that are too small; the two-stage model pads them, with a warning."""
+        """Raise an error for arrays that are too small; the two-stage model pads them and warns."""
         _, height, width = self.image_size_
         if min(height, width) >= LEAST_SIDE:
             return
@@ -204,7 +204,7 @@ class SymmetryEstimator(OneToOneFeatureMixin, TransformerMixin, ImageEstimator):
         return images.float() if self.method == "orbit" else images
 
     def _margins(self) -> tuple[int, int]:
-        """Pixels added on top and on the left."""
+        """Return the number of pixels that are added on top and on the left."""
         height, width = self.image_size_[1:]
         return max(0, LEAST_SIDE - height) // 2, max(0, LEAST_SIDE - width) // 2
 

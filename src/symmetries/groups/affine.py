@@ -196,7 +196,7 @@ class Affine2(PlaneGroup):
         return torch.stack([six[..., _column(name)] for name in self.names], -1)
 
     def named_log(self, element: Tensor) -> Tensor:
-        """Logarithm (..., dim) in the family's own parameters; others of the six are dropped."""
+        """Return the logarithm (..., dim) in the family's parameters; the others are dropped."""
         eta = self.log(element)
         return eta if self.closed else eta[..., [_column(name) for name in self.names]]
 

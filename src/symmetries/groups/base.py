@@ -127,7 +127,7 @@ class Group(ABC, Generic[Element]):
         raise invalid("group", "a finite group", repr(self), "check group.finite first")
 
     def elements(self, device: torch.device | str | None = None) -> Tensor:
-        """All elements (order,) of a finite group, the identity first."""
+        """Return all elements (order,) of a finite group, the identity first."""
         raise invalid("group", "a finite group", repr(self), "check group.finite first")
 
     @property
@@ -137,11 +137,11 @@ class Group(ABC, Generic[Element]):
 
     @property
     def coordinates(self) -> int | None:
-        """Coordinates of the points that elements move as matrices; None where any will do."""
+        """Number of coordinates of the points that elements move; None if any number will do."""
         return 2 if self.planar else None
 
     def haar(self, *batch: int, generator: Generator = None, dtype: Dtype = None) -> Element | None:
-        """Elements drawn from the Haar measure of a compact group; None for all others."""
+        """Draw elements from the Haar measure of a compact group; return None for other groups."""
         return None
 
     @property
@@ -172,7 +172,7 @@ class Group(ABC, Generic[Element]):
         return False
 
     def exp_pair(self, eta: Tensor) -> tuple[Element, Element]:
-        """The element with parameters eta (..., dim), and its inverse."""
+        """Return the element with parameters eta (..., dim), and its inverse."""
         if not self.negation_inverts:
             element = self.exp(eta)
             return element, self.inverse(element)
@@ -187,11 +187,11 @@ class Group(ABC, Generic[Element]):
         return eta
 
     def named_log(self, element: Element) -> Tensor:
-        """Logarithm (..., dim) in the group's own parameters, also where it is not closed."""
+        """Return the logarithm (..., dim) in the group's parameters, also if it is not closed."""
         return torch.as_tensor(self.log(element))
 
     def distance_to_identity(self, element: Element) -> Tensor:
-        """How far elements are from doing nothing, (...): smooth, and without jumps for angles.
+        """Distance (...) of elements from the identity: smooth, and without jumps for angles.
 
         The sum of (1 - cos) / 2 for angles and of squares for other parameters, unless a group
         has a better one.
@@ -202,27 +202,27 @@ class Group(ABC, Generic[Element]):
 
     @property
     def factors(self) -> "tuple[Group[Any], ...]":
-        """The groups that this is a product of: itself alone unless it is a product."""
+        """The groups that this group is a product of; the group alone if it is no product."""
         return (self,)
 
     def parts(self, element: Element) -> tuple[Any, ...]:
-        """The part of an element that belongs to each of the ``factors``."""
+        """Return the part of an element that belongs to each of the ``factors``."""
         return (element,)
 
     def whole(self, parts: tuple[Any, ...]) -> Element:
-        """The element that has these parts."""
+        """Return the element with these parts."""
         return parts[0]
 
 
 def map_element(function: Callable[[Tensor], Tensor], element: Any) -> Any:  # noqa: ANN401
-    """A function of tensors applied to elements, in a product to each factor's."""
+    """Apply a function of tensors to an element; in a product, to the element of each factor."""
     if isinstance(element, tuple):
         return tuple(map_element(function, part) for part in element)
     return function(element)
 
 
 def unbind_element(elements: Any) -> list[Any]:  # noqa: ANN401 - elements differ by group
-    """Elements along a first axis, one by one."""
+    """Yield the elements along the first axis, one by one."""
     if isinstance(elements, tuple):
         return list(zip(*(unbind_element(part) for part in elements), strict=True))
     return list(elements.unbind(0))

@@ -56,7 +56,7 @@ class FiniteGroup(Group[Tensor]):
 
     @property
     def coordinates(self) -> int | None:
-        """2 for groups that have matrices, which are of the plane."""
+        """Number of coordinates: 2 for groups that have matrices, which act on the plane."""
         return 2 if hasattr(self, "matrix") else None
 
     def compose(self, *elements: Tensor) -> Tensor:

@@ -77,14 +77,14 @@ class Lorentz(ClosedMatrixGroup):
 
 
 def lorentz_matrix(a: Tensor) -> Tensor:
-    """The matrices (..., 4, 4) that matrices of SL(2, C) (..., 2, 2) stand for."""
+    """Return the Lorentz matrices (..., 4, 4) of matrices (..., 2, 2) of SL(2, C)."""
     sigma = _pauli(a)
     moved = torch.einsum("...ab,vbc,...dc->...vad", a, sigma, a.conj())
     return torch.einsum("mda,...vad->...mv", sigma, moved).real / 2
 
 
 def spin_matrix(element: Tensor) -> Tensor:
-    """A matrix of SL(2, C) (..., 2, 2) that stands for each element; the other is its negative.
+    """Return a matrix (..., 2, 2) of SL(2, C) for each element; its negative has the same element.
 
     sum_v (A s_v A+) M s_v = 2 tr(A+ M) A for every M: of M = 1, s_1, s_2, s_3 the one with the
     largest factor is used, so that half turns are no exception.

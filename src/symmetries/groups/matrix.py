@@ -104,7 +104,7 @@ class MatrixGroup(Group[Tensor]):
         return side == 3 and not bool(self.generators[:, 2].any())
 
     def homogeneous(self) -> "MatrixGroup":
-        """The same group with matrices of one more row and column, which leave the origin alone."""
+        """Return the same group in homogeneous coordinates, with one more row and column."""
         whole = torch.nn.functional.pad(self.generators, (0, 1, 0, 1))
         units = [parameter.unit for parameter in self.parameters]
         return MatrixGroup(whole, self.names, units, self.tolerance)
@@ -191,7 +191,7 @@ def _square_root(matrix: Tensor, one: Tensor) -> Tensor:
 
 
 def brackets(matrices: Tensor) -> Tensor:
-    """Commutators [G_i, G_j] = G_i G_j - G_j G_i, (k, k, n, n), of matrices (k, n, n).
+    """Return commutators [G_i, G_j] = G_i G_j - G_j G_i, (k, k, n, n), of matrices (k, n, n).
 
     Example:
         >>> turn = torch.tensor([[0.0, -1.0], [1.0, 0.0]])
@@ -247,7 +247,7 @@ def _bound(generators: Tensor) -> float:
 
 
 def _returns(generator: Tensor, bound: float) -> bool:
-    """Whether exp(2 bound G) is 1: a full turn."""
+    """Whether exp(2 bound G) is the identity, as after a full turn."""
     if not _is_rotation(generator):
         return False
     full = torch.linalg.matrix_exp(2 * bound * generator)
@@ -256,7 +256,7 @@ def _returns(generator: Tensor, bound: float) -> bool:
 
 
 def eigenvalues(matrix: Tensor) -> Tensor:
-    """Eigenvalues of a small square matrix, also where LAPACK's iteration does not converge.
+    """Return eigenvalues of a small square matrix, also where LAPACK's iteration does not converge.
 
     They are then those of the matrix with a change of 1e-10 of its size.
 

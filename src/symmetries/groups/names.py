@@ -113,7 +113,7 @@ def as_group(group: "str | Group[Any]") -> Group[Any]:
 
 
 def named_group(group: "str | Other") -> "Group[Any] | Other":
-    """The group that a name stands for; anything else as it is, to be checked by the caller.
+    """Return the group of a name; other arguments are returned unchanged, for the caller to check.
 
     Example:
         >>> named_group("c4"), named_group(Flip("x"))
@@ -180,7 +180,7 @@ _ALIASES = {
 
 
 def _meant(name: str) -> str | None:
-    """The name that was meant by one that is not known, if there is one like it."""
+    """Return the known name that is most similar to an unknown one, if there is one."""
     known = (*AFFINE_NAMES, *COLOUR_NAMES, *SIGNAL_NAMES, *_PLAIN, *_ALIASES)
     near = next(iter(get_close_matches(name, known, 1, 0.7)), name)
     return _ALIASES.get(name) or _ALIASES.get(near, near if near in known else None)

@@ -34,7 +34,7 @@ class Permutation(Group[Tensor]):
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """How many places each item moves."""
+        """One parameter for each item: the number of places that it moves."""
         bound = float(max(self.n - 1, 1))
         return tuple(Parameter(f"place_{i}", "step", bound) for i in range(self.n))
 
@@ -75,7 +75,7 @@ class Permutation(Group[Tensor]):
         return torch.rand(*batch, self.n, generator=generator, dtype=torch.float64).argsort(-1)
 
     def distance_to_identity(self, element: Tensor) -> Tensor:
-        """Share of the items that move, (...)."""
+        """Return the share of the items that move, (...)."""
         return (self.log(element) != 0).double().mean(-1)
 
     def check(self, *elements: Tensor) -> None:

@@ -90,20 +90,20 @@ class Product(Group[ProductElement]):
         return all(factor.negation_inverts for factor in self.factors)
 
     def parts(self, element: ProductElement) -> ProductElement:
-        """The factors' elements, which an element is the tuple of."""
+        """Return the elements of the factors, of which the element is a tuple."""
         return element
 
     def whole(self, parts: ProductElement) -> ProductElement:
-        """The tuple of the factors' elements."""
+        """Return the tuple of the factors' elements."""
         return parts
 
     def named_log(self, element: ProductElement) -> Tensor:
-        """The factors' own parameters, concatenated."""
+        """Return the factors' own parameters, concatenated."""
         pairs = zip(self.factors, element, strict=True)
         return torch.cat([factor.named_log(part) for factor, part in pairs], -1)
 
     def distance_to_identity(self, element: ProductElement) -> Tensor:
-        """The sum of the factors' distances."""
+        """Return the sum of the factors' distances."""
         pairs = zip(self.factors, element, strict=True)
         return torch.stack([f.distance_to_identity(part) for f, part in pairs]).sum(0)
 

@@ -61,7 +61,7 @@ def parse_range(group: Group[Any], given: Range, side: int | None = None) -> tup
 def shown_range(
     group: Group[Any], half_widths: Sequence[float], side: int | None = None
 ) -> tuple[tuple[str, float, float, str], ...]:
-    """Name, lowest and highest value and unit of each parameter, as people read them.
+    """Return name, lowest value, highest value and unit of each parameter, for display.
 
     Args:
         group: the group.
@@ -128,7 +128,7 @@ def _half_width(parameter: Parameter, value: float | str, side: int | None) -> f
 
 
 def _shift(number: float, unit: str, side: int | None, problem: ValueError) -> float:
-    """A shift in half-images; in the units of the data where there are no pixels."""
+    """Return a shift in half-images, or in the units of the data if there are no pixels."""
     if side is None and unit:
         raise problem
     if side is None:

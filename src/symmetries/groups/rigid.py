@@ -97,13 +97,13 @@ class E3(ClosedMatrixGroup):
 
 
 def rigid_inverse(element: Tensor) -> Tensor:
-    """The inverse of matrices (..., 4, 4) whose linear part is orthogonal."""
+    """Return the inverse of matrices (..., 4, 4) whose linear part is orthogonal."""
     turned = element[..., :3, :3].mT
     return affine_matrix(turned, -(turned @ element[..., :3, 3:])[..., 0])
 
 
 def affine_matrix(linear: Tensor, shift: Tensor) -> Tensor:
-    """Homogeneous matrices (..., 4, 4) from linear parts (..., 3, 3) and shifts (..., 3)."""
+    """Return homogeneous matrices (..., 4, 4) from linear parts (..., 3, 3) and shifts (..., 3)."""
     top = torch.cat((linear, shift[..., None]), -1)
     zero = torch.zeros_like(top[..., :1, :3])
     last = torch.cat((zero, torch.ones_like(zero[..., :1])), -1)
@@ -111,7 +111,7 @@ def affine_matrix(linear: Tensor, shift: Tensor) -> Tensor:
 
 
 def rigid_matrix(eta: Tensor) -> Tensor:
-    """The exponential (..., 4, 4) of shifts and rotations (..., 6)."""
+    """Return the exponential (..., 4, 4) of shifts and rotations (..., 6)."""
     shift, turn = eta[..., :3], eta[..., 3:]
     s = turn.square().sum(-1)[..., None, None]
     k = cross_matrix(turn)
@@ -120,7 +120,7 @@ def rigid_matrix(eta: Tensor) -> Tensor:
 
 
 def rigid_vector(rotation: Tensor, shift: Tensor) -> Tensor:
-    """The logarithm (..., 6) of a rotation (..., 3, 3) followed by a shift (..., 3)."""
+    """Return the logarithm (..., 6) of a rotation (..., 3, 3) followed by a shift (..., 3)."""
     turn = rotation_vector(rotation)
     s = turn.square().sum(-1)[..., None, None]
     k = cross_matrix(turn)

@@ -105,13 +105,13 @@ class O3(ClosedMatrixGroup):
 def random_rotations(
     *batch: int, generator: torch.Generator | None = None, dtype: torch.dtype | None = None
 ) -> Tensor:
-    """Rotations (*batch, 3, 3) drawn uniformly: unit quaternions of a Gaussian."""
+    """Return rotations (*batch, 3, 3) drawn uniformly: unit quaternions of a Gaussian."""
     q = torch.randn(*batch, 4, generator=generator, dtype=dtype)
     return matrix_of_quaternion(q / torch.linalg.vector_norm(q, dim=-1, keepdim=True))
 
 
 def cross_matrix(v: Tensor) -> Tensor:
-    """The matrices (..., 3, 3) of x -> v cross x, for v (..., 3)."""
+    """Return the matrices (..., 3, 3) of x -> v cross x, for v (..., 3)."""
     x, y, z = v.unbind(-1)
     zero = torch.zeros_like(x)
     rows = torch.stack((zero, -z, y, z, zero, -x, -y, x, zero), -1)
@@ -127,7 +127,7 @@ def rotation_matrix(eta: Tensor) -> Tensor:
 
 
 def matrix_of_quaternion(q: Tensor) -> Tensor:
-    """The rotation (..., 3, 3) of a unit quaternion (..., 4), its real part first."""
+    """Return the rotation (..., 3, 3) of a unit quaternion (..., 4), its real part first."""
     w, v = q[..., :1, None], q[..., 1:]
     one = torch.eye(3, dtype=q.dtype, device=q.device)
     k = cross_matrix(v)
@@ -135,7 +135,7 @@ def matrix_of_quaternion(q: Tensor) -> Tensor:
 
 
 def rotation_vector(matrix: Tensor) -> Tensor:
-    """Axis times angle (..., 3) of rotations (..., 3, 3), the angle in [0, pi].
+    """Return the axis times angle (..., 3) of rotations (..., 3, 3), the angle in [0, pi].
 
     Through the unit quaternion q: each row of the symmetric matrix 4 q q' is linear in the
     rotation, and the row with the largest norm determines q without cancellation at any angle.

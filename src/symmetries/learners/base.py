@@ -1,6 +1,6 @@
-"""What every learner can do: fit, save, load, summary and report."""
+"""The protocol of all learners: fit, save, load, summary and report."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
@@ -18,6 +18,8 @@ from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.data.convert import Images, images_and_labels
 from symmetries.groups.base import Group
 from symmetries.groups.names import group_name, parse_group
+from symmetries.groups.product import check_learnable
+from symmetries.groups.ranges import resolve_bounds
 from symmetries.training import History, load_learner, save_model
 
 __all__ = ["GenerativeSummary", "LabelledLearner", "Learner", "Summary"]
@@ -103,12 +105,43 @@ def labelled_images(data: Labelled, shape: tuple[int, int, int]) -> tuple[Tensor
 
 
 class LearnerModule(nn.Module):
-    """Base class of learners that are modules: their device and their page."""
+    """Base class of learners that are modules: their device, their files and their page."""
+
+    name: ClassVar[str]  # in its files
+    kind: ClassVar[type[Config]]  # of its configuration
 
     @property
     def device(self) -> torch.device:
         """The device of the parameters."""
         return next(self.parameters()).device
+
+    def meta(self) -> dict[str, Any]:
+        """Return what is needed to build the learner again, beside its weights."""
+        learner: Any = self
+        return {
+            "learner": self.name,
+            "shape": list(learner.shape),
+            "seed": learner.seed,
+            "config": learner.config.to_dict(),
+        }
+
+    @classmethod
+    def rebuilt(cls, meta: Mapping[str, Any]) -> Self:
+        """Return a new learner from the output of :meth:`meta`."""
+        shape, config = tuple(meta["shape"]), cls.kind.from_dict(meta["config"])
+        return cls(shape, config, seed=meta["seed"])
+
+    def save(self, folder: Path | str) -> Path:
+        """Write the model: weights and what is needed to build it again."""
+        return save_model(folder, self, self.meta())
+
+    @classmethod
+    def load(cls, folder: Path | str, device: torch.device | str = "cpu") -> Self:
+        """Read what :meth:`save` wrote."""
+        state, meta = load_learner(folder, cls.name, cls.__name__)
+        model = cls.rebuilt(meta)
+        model.load_state_dict(state)
+        return model.to(device)
 
     def report(self, path: Path | str, data: Images | None = None) -> Path:
         """Write one HTML page: the summary on data, if given, the training and the settings."""
@@ -116,7 +149,7 @@ class LearnerModule(nn.Module):
 
 
 class LabelledLearner(LearnerModule):
-    """Base class of learners of labelled images: what they are made of, and their files.
+    """Base class of learners of labelled images.
 
     Args:
         action: how the transformations move images: an action, a group or its name.
@@ -125,9 +158,6 @@ class LabelledLearner(LearnerModule):
         config: a configuration of the class's own kind, or the name of a preset.
         seed: random seed of the initial weights and of training.
     """
-
-    name: ClassVar[str]  # in its files
-    kind: ClassVar[type[Config]]  # of its configuration
 
     def __init__(
         self,
@@ -145,54 +175,78 @@ class LabelledLearner(LearnerModule):
         self.shape, self.outputs, self.seed = shape, outputs, seed
         self.history: History | None = None
 
-    def save(self, folder: Path | str) -> Path:
-        """Write the model: weights and what is needed to build it again."""
-        meta = {
-            "learner": self.name,
-            "group": group_name(self.group),
-            "shape": list(self.shape),
-            "outputs": self.outputs,
-            "seed": self.seed,
-            "config": self.config.to_dict(),
-        }
-        return save_model(folder, self, meta)
+    def meta(self) -> dict[str, Any]:
+        """Return what is needed to build the learner again, beside its weights."""
+        return {**super().meta(), "group": group_name(self.group), "outputs": self.outputs}
 
     @classmethod
-    def load(cls, folder: Path | str, device: torch.device | str = "cpu") -> Self:
-        """Read what :meth:`save` wrote."""
-        state, meta = load_learner(folder, cls.name, cls.name.replace("_", " "))
-        config, shape = cls.kind.from_dict(meta["config"]), tuple(meta["shape"])
-        model = cls(meta["group"], shape, meta["outputs"], config, seed=meta["seed"])
-        model.load_state_dict(state)
-        return model.to(device)
+    def rebuilt(cls, meta: Mapping[str, Any]) -> Self:
+        """Return a new learner from the output of :meth:`meta`."""
+        shape, config = tuple(meta["shape"]), cls.kind.from_dict(meta["config"])
+        return cls(meta["group"], shape, meta["outputs"], config, seed=meta["seed"])
 
 
-def image_meta(model: Any, learner: str) -> dict[str, Any]:  # noqa: ANN401 - a learner of images
-    """Return what :func:`image_arguments` needs to build a learner of images again."""
+class ImageLearner(LearnerModule):
+    """Base class of learners of images alone.
+
+    Args:
+        action: how the transformations move images: an action, a group or its name.
+        shape: (C, H, W) of the images.
+        config: a configuration of the class's own kind, or the name of a preset.
+        bounds: how far each parameter goes, in the group's units.
+        fill: background value; that of the action by default.
+        seed: random seed of the initial weights and of training.
+        usual: bounds of the learner by name; those of the group by default.
+    """
+
+    def __init__(
+        self,
+        action: Action | Group[Any] | str,
+        shape: tuple[int, int, int],
+        config: Any,  # noqa: ANN401 - of the class's own kind
+        bounds: Mapping[str, float] | Sequence[float] | None,
+        fill: float | None,
+        seed: int,
+        usual: Mapping[str, float] | None = None,
+    ) -> None:
+        super().__init__()
+        config = self.kind.resolve(config)
+        self.act = as_image_action(action, interpolation=config.interpolation, fill=fill)
+        self.config = config.replace(interpolation=self.act.interpolation)
+        self.group = self.act.group
+        check_learnable(self.group)
+        self.shape, self.seed = shape, seed
+        self.bounds = resolve_bounds(self.group, bounds, usual)
+        self.history: History | None = None
+
+    def meta(self) -> dict[str, Any]:
+        """Return what is needed to build the learner again, beside its weights."""
+        return {**super().meta(), **acting_meta(self)}
+
+    @classmethod
+    def rebuilt(cls, meta: Mapping[str, Any]) -> Self:
+        """Return a new learner from the output of :meth:`meta`."""
+        shape, config = tuple(meta["shape"]), cls.kind.from_dict(meta["config"])
+        action, bounds = stored_action(meta), meta["bounds"]
+        return cls(action, shape, config, bounds=bounds, seed=meta["seed"])  # type: ignore[call-arg]
+
+
+def acting_meta(model: Any) -> dict[str, Any]:  # noqa: ANN401 - a learner of images
+    """Return the settings of a learner's action that :func:`stored_action` needs."""
     names = ("interpolation", "padding", "fill")
     return {
-        "learner": learner,
         "group": group_name(model.group),
         "action": {name: getattr(model.act, name) for name in names},
-        "shape": list(model.shape),
         "bounds": list(model.bounds),
-        "seed": model.seed,
-        "config": model.config.to_dict(),
     }
 
 
-def image_arguments(meta: Mapping[str, Any], kind: type[Config]) -> dict[str, Any]:
-    """Return the arguments of a saved learner of images."""
+def stored_action(meta: Mapping[str, Any]) -> ImageAction:
+    """Return the action of a stored learner of images."""
     action = dict(meta["action"])
     if action.pop("blur", 0):  # older files name one, usually 0
         raise invalid("action", "one without a blur", "a blur", "blur the images, and train again")
-    return {
-        "action": ImageAction(parse_group(meta["group"]), **action),
-        "shape": tuple(meta["shape"]),
-        "config": kind.from_dict(meta["config"]),
-        "bounds": meta["bounds"],
-        "seed": meta["seed"],
-    }
+    return ImageAction(parse_group(meta["group"]), **action)
 
 
 def write_report(

@@ -41,7 +41,7 @@ ERRORS = {"li": logit_error, "nli": normalised_logit_error, "di": distribution_e
 
 
 def pair_penalty(logits: Tensor, moved: Tensor, kind: Penalty = "li") -> Tensor:
-    """Mean over the batch of the invariance error of f(x) and f(g x).
+    """Return the mean over the batch of the invariance error of f(x) and f(g x).
 
     Args:
         logits: f(x), (N, K).
@@ -166,7 +166,7 @@ def regularised_loss(
     half_width: float | Sequence[float] | None = None,
     generator: torch.Generator | None = None,
 ) -> dict[str, Tensor]:
-    """Cross-entropy on moved images plus nu times their invariance error (equation 4).
+    """Return the cross-entropy on moved images plus nu times their invariance error (equation 4).
 
     Args:
         model: from images to logits.

@@ -45,22 +45,22 @@ class Algebra:
         return self.dim == 0 or float(self.constants.abs().max()) <= self.tolerance
 
     def derived(self) -> Tensor:
-        """Coefficients (r, k) of a basis of [g, g]."""
+        """Return coefficients (r, k) of a basis of [g, g]."""
         return row_space(self.constants.reshape(-1, self.dim), self.tolerance)
 
     def radical(self) -> Tensor:
-        """Coefficients (r, k) of a basis of the radical: all x with K(x, [g, g]) = 0."""
+        """Return coefficients (r, k) of a basis of the radical: all x with K(x, [g, g]) = 0."""
         derived = self.derived()
         scale = max(1.0, float(self.killing.abs().max())) if self.dim else 1.0
         return null_space(derived @ self.killing / scale, self.tolerance)
 
     def centre(self) -> Tensor:
-        """Coefficients (r, k) of a basis of the centre."""
+        """Return coefficients (r, k) of a basis of the centre."""
         table = self.constants.reshape(self.dim, -1).T  # [x, G_j]_l for x = G_i
         return null_space(table, self.tolerance)
 
     def part(self, coefficients: Tensor) -> "Algebra":
-        """The algebra that is spanned by combinations (r, k) of the matrices."""
+        """Return the algebra that is spanned by combinations (r, k) of the matrices."""
         chosen = torch.einsum("rk,kab->rab", coefficients, self.matrices)
         return algebra(chosen, self.tolerance)
 
@@ -73,7 +73,7 @@ class Algebra:
 
 
 def algebra(matrices: Tensor, tolerance: float | None = None) -> Algebra:
-    """The Lie algebra of matrices (k, n, n), which are made orthonormal.
+    """Return the Lie algebra of matrices (k, n, n), which are made orthonormal.
 
     Args:
         matrices: linearly independent.
@@ -134,7 +134,7 @@ def _eigenspaces(matrix: Tensor, apart: float) -> list[Tensor]:
 
 
 def signature(form: Tensor, tolerance: float = 1e-7) -> tuple[int, int]:
-    """Numbers of positive and of negative eigenvalues of a symmetric form.
+    """Return numbers of positive and of negative eigenvalues of a symmetric form.
 
     Example:
         >>> signature(torch.diag(torch.tensor([1.0, -2.0, -3.0, 0.0])))
@@ -168,7 +168,7 @@ def null_space(rows: Tensor, tolerance: float) -> Tensor:
 
 
 def shifts_that_stay(matrices: Tensor, translations: Tensor) -> Tensor:
-    """Directions (r, d) in which fields A x + b shift whatever point is the origin.
+    """Return directions (r, d) in which fields A x + b shift whatever point is the origin.
 
     Rotations about any point leave a point alone; a screw does not. Fields may be changed by
     translations, which are members, too.

@@ -13,7 +13,7 @@ MANY = 30  # generators, above which fewer starts are tried
 
 
 def simple_basis(matrices: Tensor, seed: int = 0) -> Tensor:
-    """A Frobenius-orthonormal basis with few entries of the span of matrices (k, n, m).
+    """Return a Frobenius-orthonormal basis with few entries of the span of matrices (k, n, m).
 
     It maximises the sum of fourth powers of the entries over all rotations of the basis, by
     projected ascent from several starts. The largest entry of each is positive, and those that move
@@ -57,7 +57,7 @@ def _first_entries(matrix: Tensor) -> list[tuple[int, int]]:
 
 
 def rounded(matrices: Tensor, grid: int = 2, most: float = 0.2) -> Tensor | None:
-    """Matrices whose entries, divided by the largest, are rounded to multiples of 1 / grid.
+    """Return matrices whose entries, divided by the largest, are rounded to multiples of 1 / grid.
 
     Args:
         matrices: a simple basis, (k, n, m).
@@ -80,7 +80,7 @@ def rounded(matrices: Tensor, grid: int = 2, most: float = 0.2) -> Tensor | None
 
 
 def thresholded(matrices: Tensor, least: float = 0.05) -> Tensor:
-    """Matrices of unit length without the entries that :func:`field_text` leaves out."""
+    """Return matrices of unit length without the entries that :func:`field_text` leaves out."""
     large = matrices.abs() >= least * matrices.abs().amax((1, 2), keepdim=True)
     kept = torch.where(large, matrices, 0.0)
     unit: Tensor = kept / kept.norm(dim=(1, 2), keepdim=True)
@@ -88,12 +88,12 @@ def thresholded(matrices: Tensor, least: float = 0.05) -> Tensor:
 
 
 def scaled(matrix: Tensor) -> Tensor:
-    """The matrix divided so that its largest entry is 1."""
+    """Return the matrix divided so that its largest entry is 1."""
     return matrix / matrix.abs().max()
 
 
 def latex_matrix(matrix: Tensor, digits: int = 2) -> str:
-    r"""A matrix in LaTeX, rounded.
+    r"""Return a matrix in LaTeX, rounded.
 
     Example:
         >>> latex_matrix(torch.tensor([[0.0, -1.0], [1.0, 0.0]]))
@@ -162,7 +162,7 @@ def _number(value: float, digits: int) -> str:
 
 
 def axes_text(moved: Tensor, coordinates: tuple[str, ...]) -> str:
-    """The coordinates that translations go along, or their directions.
+    """Return the coordinates that translations go along, or their directions.
 
     Args:
         moved: spanning vectors (t, d).

@@ -60,7 +60,7 @@ class Judges:
     others: PointSets = ()
 
     def intervals(self, spans: Sequence[Tensor], level: float) -> tuple[Interval, ...]:
-        """For the largest defect in each of several spans of fields, (k, p) each."""
+        """Return for the largest defect in each of several spans of fields, (k, p) each."""
         if len(spans) == 0:
             return ()
         factors = _factors(self.problem, self.moments)
@@ -88,7 +88,7 @@ class Judges:
         return tuple(intervals)
 
     def _scatter(self, members: Tensor, level: float) -> tuple[list[Interval], Tensor]:
-        """Intervals of the defects of fields (k, p) from the scatter over units of data.
+        """Return intervals of the defects of fields (k, p) from the scatter over units of data.
 
         With the squares of their denominators at each point, (n, k), where there are refits.
         """
@@ -131,13 +131,13 @@ class Certificates:
     judge: Judge | None = field(default=None, compare=False)
 
     def verdict(self, index: int) -> Verdict:
-        """The answer about the field of an index of the spectrum."""
+        """Return the answer about the field of an index of the spectrum."""
         if index < self.least:
             return "symmetric"
         return "not symmetric" if index >= self.most else "cannot be told"
 
     def untold(self, reason: str) -> "Certificates":
-        """The same intervals, without an answer."""
+        """Return the same intervals, without an answer."""
         return replace(self, least=0, most=len(self.spectrum), reason=reason)
 
 
@@ -205,7 +205,7 @@ def certify_fit(
     level: float,
     seed: int,
 ) -> Certificates:
-    """Certificates for a function that is fitted to data: refits to resampled data as well.
+    """Return certificates for a function that is fitted to data: refits to resampled data as well.
 
     Args:
         found: the equations of the fit to the first half.
@@ -275,7 +275,7 @@ def decide(
 
 
 def _candidates(spectrum: Spectrum, epsilon: float) -> Tensor:
-    """Fields that may pass: those whose defect is at most twice epsilon."""
+    """Return fields that may pass: those whose defect is at most twice epsilon."""
     return spectrum.theta[spectrum.defects <= 2 * epsilon]
 
 
@@ -296,19 +296,19 @@ def _factors(problem: Equations, moments: Moments) -> tuple[Tensor, Tensor]:
 
 
 def _worst(factors: tuple[Tensor, Tensor], theta: Tensor) -> tuple[float, Tensor]:
-    """Largest defect in the span of fields (k, p), and the field (p,) that has it."""
+    """Return the largest defect in the span of fields (k, p), and the field (p,) that has it."""
     above, below = (factor @ theta.T for factor in factors)
     defect, member = worst_member(above.T @ above, below.T @ below)
     return defect, member @ theta
 
 
 def _first(theta: Tensor) -> list[Tensor]:
-    """Spans of the first fields, for each number of them."""
+    """Return spans of the first fields, for each number of them."""
     return [theta[:k] for k in range(1, len(theta) + 1)]
 
 
 def _wider(high: float, ratios: Tensor, level: float) -> float:
-    """An upper limit without what noise adds to the denominator.
+    """Return an upper limit without what noise adds to the denominator.
 
     Noise makes the slopes of a fit too large, above all where data hardly varies, and defects too
     small. Slopes of refits exceed those of the fit by as much as these exceed the true ones.
@@ -325,7 +325,7 @@ def _wider(high: float, ratios: Tensor, level: float) -> float:
 
 
 def _with_and_without(problem: Equations, parts: list[Moments]) -> tuple[Spectrum, list[Spectrum]]:
-    """The spectrum of all blocks, and those without each of them."""
+    """Return the spectrum of all blocks, and those without each of them."""
     before, after = [problem.empty()], [problem.empty()]
     for part in parts:
         before.append(before[-1].merge(part))

@@ -38,15 +38,15 @@ class Chart:
         return self.frame.shape[1]
 
     def coordinates(self, points: Tensor) -> Tensor:
-        """Coordinates z (n, r) of points (n, d)."""
+        """Return coordinates z (n, r) of points (n, d)."""
         return (points - self.offset) @ self.inverse.T
 
     def pull_back(self, function: Function) -> Function:
-        """The function of points as one of coordinates."""
+        """Return the function of points as one of coordinates."""
         return lambda z: function(self.offset + z @ self.frame.T)
 
     def orthogonal_to(self, axes: Tensor) -> Tensor:
-        """Directions of z, (r - k, r), that are orthogonal in x to axes (k, r) of z.
+        """Return directions of z, (r - k, r), that are orthogonal in x to axes (k, r) of z.
 
         Coordinates of x are in standard deviations, so that units make no difference.
         """
@@ -76,7 +76,7 @@ class Chart:
 
 
 def data_chart(points: Tensor, kind: str) -> Chart:
-    """Coordinates of the data's span (linear fields) or hull, in which its covariance is 1.
+    """Return coordinates of the data's span (linear fields) or hull, in which its covariance is 1.
 
     Args:
         points: (n, d).
@@ -116,7 +116,7 @@ def data_chart(points: Tensor, kind: str) -> Chart:
 
 
 def tied_chart(points: Tensor, kind: str, vectors: int) -> Chart:
-    """Coordinates of points that are several vectors, the same coordinates for each of them.
+    """Return coordinates of points that are several vectors, the same coordinates for each of them.
 
     Args:
         points: (n, vectors * d).

@@ -28,7 +28,7 @@ COMPARED, APART = 2000, 3.5  # points in each sample of the test; standard error
 
 
 def fit_log_density(points: Tensor, degree: int) -> Polynomial:
-    """The polynomial of a degree that is the log-density of points up to a constant.
+    """Return the polynomial of a degree that is the log-density of points up to a constant.
 
     Args:
         points: (n, d).
@@ -60,7 +60,7 @@ def fit_log_density(points: Tensor, degree: int) -> Polynomial:
 
 
 def monomial_derivatives(points: Tensor, exponents: Tensor) -> tuple[Tensor, Tensor]:
-    """Gradients (n, q, d) and Laplacians (n, q) of monomials with exponents (q, d)."""
+    """Return gradients (n, q, d) and Laplacians (n, q) of monomials with exponents (q, d)."""
     slopes, second = [], torch.zeros(len(points), len(exponents), dtype=points.dtype)
     for i in range(points.shape[1]):
         power = exponents[:, i]
@@ -113,7 +113,7 @@ def choose_density_degree(points: Tensor, first: Tensor, degree: int | None) -> 
 
 
 def flow_structure(points: Tensor, moved: Tensor) -> float:
-    """How different two samples are, by their nearest neighbours, in standard errors.
+    """Return how different two samples are, by their nearest neighbours, in standard errors.
 
     The share of the neighbours of each point that are of its own sample, compared with one half
     (Schilling, 1986).

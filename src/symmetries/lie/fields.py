@@ -56,7 +56,7 @@ class FieldFamily:
         return self.coefficients.shape[1]
 
     def values(self, points: Tensor) -> Tensor:
-        """Values (n, p, d) of the fields at points (n, d)."""
+        """Return values (n, p, d) of the fields at points (n, d)."""
         features = self.features(points)
         return torch.einsum("kij,nj->nki", self.coefficients.to(features), features)
 
@@ -66,7 +66,7 @@ class FieldFamily:
 
 
 def field_family(kind: str, dim: int) -> FieldFamily:
-    """All linear or all affine fields of ``dim`` coordinates.
+    """Return all linear or all affine fields of ``dim`` coordinates.
 
     Args:
         kind: "linear" or "affine".
@@ -132,7 +132,7 @@ def tied_fields(kind: str, dim: int, vectors: int) -> FieldFamily:
 
 
 def polynomial_fields(dim: int, degree: int) -> FieldFamily:
-    """All fields whose components are polynomials up to a degree.
+    """Return all fields whose components are polynomials up to a degree.
 
     Example:
         >>> polynomial_fields(2, 3).size  # planar fields to degree 3
@@ -150,7 +150,7 @@ def polynomial_fields(dim: int, degree: int) -> FieldFamily:
 
 
 def custom_fields(fields: Sequence[Field], dim: int) -> FieldFamily:
-    """The family that is spanned by given fields.
+    """Return the family that is spanned by given fields.
 
     Args:
         fields: functions from points (n, d) to their velocities (n, d).
@@ -182,7 +182,7 @@ def monomial_count(dim: int, degree: int) -> int:
 
 
 def monomials(dim: int, degree: int) -> Tensor:
-    """Exponents (q, dim) of all monomials up to a degree, the constant first.
+    """Return exponents (q, dim) of all monomials up to a degree, the constant first.
 
     Example:
         >>> monomials(2, 2).tolist()
@@ -196,7 +196,7 @@ def monomials(dim: int, degree: int) -> Tensor:
 
 
 def monomial_values(points: Tensor, exponents: Tensor) -> Tensor:
-    """Values (n, q) of monomials with exponents (q, d) at points (n, d)."""
+    """Return values (n, q) of monomials with exponents (q, d) at points (n, d)."""
     highest = int(exponents.max()) if exponents.numel() else 0
     powers = [torch.ones_like(points)]
     for _ in range(highest):
@@ -209,12 +209,12 @@ def monomial_values(points: Tensor, exponents: Tensor) -> Tensor:
 
 
 def linear_features(points: Tensor) -> Tensor:
-    """Features z of linear fields."""
+    """Return features z of linear fields."""
     return points
 
 
 def affine_features(points: Tensor) -> Tensor:
-    """Features (z, 1) of affine fields."""
+    """Return features (z, 1) of affine fields."""
     return torch.cat((points, torch.ones_like(points[:, :1])), -1)
 
 
@@ -224,7 +224,7 @@ def _all_matrices(rows: int, columns: int) -> Tensor:
 
 
 def polynomial_name(exponents: Sequence[int], names: Sequence[str]) -> str:
-    """A monomial as text, with a space after it.
+    """Return a monomial as text, with a space after it.
 
     Example:
         >>> polynomial_name([2, 1], ["x", "y"])

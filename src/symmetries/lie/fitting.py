@@ -172,7 +172,7 @@ def rows_needed(dim: int) -> int:
 
 
 def _standard_errors(values: Tensor) -> float:
-    """The mean of values (n,) in standard errors."""
+    """Return the mean of values (n,) in standard errors."""
     spread = float(values.std())
     return float(values.mean()) / spread * math.sqrt(len(values)) if spread > 0 else math.inf
 

@@ -30,13 +30,13 @@ class ShownFrame:
     note: str
 
     def inward(self, matrices: Tensor) -> Tensor:
-        """Homogeneous matrices of fields of x, (k, d + 1, d + 1), as fields of u."""
+        """Return homogeneous matrices of fields of x, (k, d + 1, d + 1), as fields of u."""
         change = self._change()
         inner: Tensor = torch.linalg.solve(change, matrices) @ change
         return inner
 
     def outward(self, matrices: Tensor) -> Tensor:
-        """Homogeneous matrices of fields of u as fields of x, of unit length."""
+        """Return homogeneous matrices of fields of u as fields of x, of unit length."""
         change = self._change()
         moved = change @ matrices @ torch.linalg.inv(change)
         unit: Tensor = moved / moved.norm(dim=(1, 2), keepdim=True)
@@ -58,7 +58,7 @@ class ShownFrame:
         return whole
 
     def polynomial_text(self, chart: Chart, family: FieldFamily, theta: Tensor, degree: int) -> str:
-        """A polynomial field of the chart's coordinates as one of u; large terms only."""
+        """Return a polynomial field of the chart's coordinates as one of u; large terms only."""
         exponents = monomials(len(self.centre), degree)
         generator = torch.Generator().manual_seed(0)
         count = SAMPLES * len(exponents)

@@ -17,7 +17,7 @@ SINGULAR = 1e-10  # of combinations of monomials, relative to the largest one
 
 
 def as_function(model: Function | Predictor, points: Tensor) -> Function:
-    """The function in float64, from points (n, d) to outputs (n, m); modules in eval mode.
+    """Return the function in float64, from points (n, d) to outputs (n, m); modules in eval mode.
 
     Args:
         model: a module, which is copied, a callable, or a fitted estimator. It must treat every
@@ -52,7 +52,7 @@ def as_function(model: Function | Predictor, points: Tensor) -> Function:
 
 
 def value_and_jacobian(function: Function, points: Tensor) -> tuple[Tensor, Tensor]:
-    """Values (n, m) and Jacobians (n, m, d) of a function that treats every row on its own.
+    """Return values (n, m) and Jacobians (n, m, d) of a function that treats every row on its own.
 
     Args:
         function: from points (n, d) to outputs (n, m).
@@ -90,7 +90,7 @@ class Polynomial:
     scale: Tensor
 
     def __call__(self, points: Tensor) -> Tensor:
-        """Outputs (n, m)."""
+        """Return outputs (n, m)."""
         scaled = (points - self.centre) / self.scale
         return monomial_values(scaled, self.exponents) @ self.coefficients
 
@@ -102,7 +102,7 @@ def fit_polynomial(
     weights: Tensor | None = None,
     singular: float = SINGULAR,
 ) -> Polynomial:
-    """Least-squares polynomial of a degree through points and outputs.
+    """Return the least-squares polynomial of a degree through points and outputs.
 
     Args:
         points: (n, d).

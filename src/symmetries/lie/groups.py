@@ -14,7 +14,7 @@ CLOSED = 0.1  # brackets of learned generators may leave their span by as much
 def learned_group(
     matrices: Tensor, names: Sequence[str] | None = None, tolerance: float = CLOSED
 ) -> MatrixGroup:
-    """The group of generators that were found, as homogeneous matrices (k, d + 1, d + 1).
+    """Return the group of generators that were found, as homogeneous matrices (k, d + 1, d + 1).
 
     Without translations its elements are d x d matrices. Generators of rotations are scaled so that
     their fastest rotation has an angle as its parameter; others so that their largest entry is 1.

@@ -22,7 +22,7 @@ class Interval:
 
 
 def student_quantile(level: float, freedom: int) -> float:
-    """Quantile of Student's t distribution, by the expansion of Cornish and Fisher.
+    """Return the quantile of Student's t distribution, by the expansion of Cornish and Fisher.
 
     Its relative error is below 0.5 % for at least nine degrees of freedom and levels up to 0.9995.
 
@@ -58,7 +58,7 @@ def jackknife_interval(value: float, without: Sequence[float], level: float) -> 
 def ratio_interval(
     above: Tensor, below: Tensor, level: float, others: tuple[Tensor, Tensor] | None = None
 ) -> Interval:
-    """Interval for the root of the ratio of two means, from independent units of data.
+    """Return the interval for the root of the ratio of two means, from independent units of data.
 
     Violations of a symmetry are often concentrated on few points, and a sample has fewer of these
     than its share more often than not, so that limits for well-behaved means are too low. The upper
@@ -97,7 +97,7 @@ def ratio_interval(
 
 
 def _log_ratio(above: Tensor, below: Tensor) -> tuple[float, float]:
-    """The ratio of two means, and the standard error of its logarithm."""
+    """Return the ratio of two means, and the standard error of its logarithm."""
     size = float(below.mean())
     ratio = float(above.mean()) / max(size, TINY)
     if ratio <= TINY:
@@ -107,7 +107,7 @@ def _log_ratio(above: Tensor, below: Tensor) -> tuple[float, float]:
 
 
 def refit_interval(value: float, refits: Sequence[float], level: float) -> Interval:
-    """Interval for a defect from refits to resampled data.
+    """Return the interval for a defect from refits to resampled data.
 
     Noise adds to the square of a defect, once in ``value`` and twice in the refits. The upper end
     keeps it, so that it is never too low; for the lower end it is taken out.

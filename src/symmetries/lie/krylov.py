@@ -46,7 +46,7 @@ def best_fields(
     ignored: Tensor,
     epsilon: float,
 ) -> tuple[FieldFamily, bool]:
-    """The span of the fields with the smallest defects on a part of the data.
+    """Return the span of the fields with the smallest defects on a part of the data.
 
     Args:
         function: of coordinates (n, r), invariant ones are looked for.
@@ -124,18 +124,18 @@ class _Equations:
         self.size = self.dim * self.white.shape[1]
 
     def fields(self, block: Block) -> Tensor:
-        """Matrices (k, d, q) of the fields of a block."""
+        """Return matrices (k, d, q) of the fields of a block."""
         rows = torch.from_numpy(np.ascontiguousarray(block.T))
         found: Tensor = rows.reshape(-1, self.dim, self.white.shape[1]) @ self.whitening.T
         return found
 
     def block(self, fields: Tensor) -> Block:
-        """The block of fields (k, d, q)."""
+        """Return the block of fields (k, d, q)."""
         columns: Block = (fields @ self.unwhitening).flatten(1).numpy().T
         return columns
 
     def normal(self, block: Block) -> Block:
-        """The product of the quadratic form of violations with a block."""
+        """Return the product of the quadratic form of violations with a block."""
         count, q = block.shape[1], self.white.shape[1]
         fields = torch.from_numpy(np.ascontiguousarray(block.T, dtype=np.float64))
         columns = fields.reshape(count, self.dim, q).permute(2, 0, 1).flatten(1)  # (q, k d)
@@ -172,7 +172,7 @@ class _Equations:
         return factor
 
     def solve(self, found: Block, limit: float, factor: Tensor) -> tuple[Block, Block]:
-        """The twelve smallest squares of defects among fields orthogonal to those found."""
+        """Return the twelve smallest squares of defects among fields orthogonal to those found."""
 
         def inverse(block: Block) -> Block:
             columns = torch.from_numpy(block.reshape(self.size, -1)).float()

@@ -54,12 +54,12 @@ class Shown:
     names: tuple[str, ...]
 
     def outward(self, matrices: Tensor) -> Tensor:
-        """Matrices (k, r, r) of linear fields of z as those of u."""
+        """Return matrices (k, r, r) of linear fields of z as those of u."""
         outer: Tensor = self.frame @ matrices @ torch.linalg.pinv(self.frame)
         return outer
 
     def inward(self, matrices: Tensor) -> Tensor:
-        """Matrices (k, d, d) of linear fields of u as those of z."""
+        """Return matrices (k, d, d) of linear fields of u as those of z."""
         inner: Tensor = torch.linalg.pinv(self.frame) @ matrices @ self.frame
         return inner
 
@@ -191,7 +191,7 @@ def _invariant_forms(matrices: Tensor, tolerance: float) -> Tensor:
 
 
 def _table() -> dict[tuple[int, int], str]:
-    """Simple algebras by the signature of their Killing form; the first name stays."""
+    """Return simple algebras by the signature of their Killing form; the first name stays."""
     known: dict[tuple[int, int], str] = {(0, 3): "so(3)", (2, 1): "sl(2)"}
     for n in range(5, 9):
         for p in range(n // 2 + 1):
@@ -219,7 +219,7 @@ def _by_killing(constants: Tensor) -> str:
 
 
 def _commuting(matrices: Tensor, shown: Shown) -> list[str]:
-    """Names of commuting linear fields, each by what it does."""
+    """Return names of commuting linear fields, each by what it does."""
     parts = [simple_basis(shown.outward(part)) for part in _turns_and_scalings(matrices)]
     simple = torch.cat(parts)
     inner = shown.inward(simple)
@@ -282,7 +282,7 @@ def _single(matrix: Tensor, outer: Tensor, coordinates: tuple[str, ...]) -> str:
 def _with_translations(
     parts: list[str], levi: tuple[str, ...], linear: Algebra, moved: Tensor, shown: Shown
 ) -> str:
-    """The name of linear parts together with pure translations (t, d)."""
+    """Return the name of linear parts together with pure translations (t, d)."""
     joined = " + ".join(parts)
     if len(moved) == 0:
         return _general_linear(levi, linear) or joined

@@ -22,13 +22,13 @@ class ConservedQuantity:
     linear: Tensor
 
     def __call__(self, states: Tensor) -> Tensor:
-        """Values (...,) at states (..., 2 n)."""
+        """Return values (...,) at states (..., 2 n)."""
         z = states.to(self.quadratic)
         return ((z @ self.quadratic) * z).sum(-1) / 2 + z @ self.linear
 
 
 def conserved_quantities(generators: Tensor, tolerance: float = 1e-3) -> list[ConservedQuantity]:
-    """What a system conserves whose Hamiltonian has these symmetries.
+    """Return what a system conserves whose Hamiltonian has these symmetries.
 
     A field v that leaves H(q, p) as it is and is itself of the form v = J grad Q, with the matrix J
     of dz/dt = J grad H, has dQ/dt = 0. Fields A z + b are of this form if S = -J A is symmetric.

@@ -29,7 +29,7 @@ def certify_distribution(
     level: float,
     seed: int,
 ) -> Certificates:
-    """Which fields leave the statistics of a distribution of pictures as they are.
+    """Return which fields leave the statistics of a distribution of pictures as they are.
 
     The change of a field is the root of sum_j (E dphi_j)^2 / sum_j E (dphi_j)^2 over test functions
     phi_j, and its defect is the change relative to the root mean square over all fields. A mean of
@@ -90,7 +90,7 @@ class _Means:
         self.grams = self.mean.T @ self.mean, scale * below
 
     def intervals(self, spans: Sequence[Tensor], level: float) -> tuple[Interval, ...]:
-        """For the largest defect in each of several spans of fields, (k, p) each."""
+        """Return for the largest defect in each of several spans of fields, (k, p) each."""
         found = []
         for fields in spans:
             above, below = (fields @ gram @ fields.T for gram in self.grams)
@@ -98,7 +98,7 @@ class _Means:
         return tuple(found)
 
     def interval(self, member: Tensor, level: float) -> Interval:
-        """For the defect of one field (p,), without what noise adds to its square.
+        """Return the defect of one field (p,), without what noise adds to its square.
 
         The square of a mean u + e has the variance of e.e and of 2 u.e. The latter is overestimated
         because u is known with an error like e, by twice the former.

@@ -56,7 +56,7 @@ class PictureFields:
         return self.weights.shape[1]
 
     def velocities(self, pictures: Tensor) -> Tensor:
-        """Velocities (n, p, C H W) of pictures (n, C, H, W)."""
+        """Return velocities (n, p, C H W) of pictures (n, C, H, W)."""
         if self.kind == "colour":
             return torch.einsum("pcd,ndhw->npchw", self.weights, pictures).flatten(2)
         right, up = gradients(pictures)
@@ -66,7 +66,7 @@ class PictureFields:
 
 
 def picture_fields(kind: str, shape: tuple[int, int, int]) -> PictureFields:
-    """All fields of a kind for pictures of a shape (C, H, W).
+    """Return all fields of a kind for pictures of a shape (C, H, W).
 
     Planar coordinates are x to the right and y upwards, 0 in the middle and 1 at the border of the
     longer side.
@@ -106,7 +106,7 @@ def picture_fields(kind: str, shape: tuple[int, int, int]) -> PictureFields:
 
 
 def plane_points(height: int, width: int) -> Tensor:
-    """Coordinates (H W, 2) of the centres of the pixels."""
+    """Return coordinates (H W, 2) of the centres of the pixels."""
     half = max(height, width) / 2
     x = (torch.arange(width, dtype=torch.float64) + 0.5 - width / 2) / half
     y = -(torch.arange(height, dtype=torch.float64) + 0.5 - height / 2) / half
@@ -128,7 +128,7 @@ def fourier_values(points: Tensor) -> tuple[Tensor, list[str]]:
 
 
 def gradients(pictures: Tensor) -> tuple[Tensor, Tensor]:
-    """Derivatives (n, C, H, W) to the right and upwards, by central differences."""
+    """Return derivatives (n, C, H, W) to the right and upwards, by central differences."""
     half = max(pictures.shape[-2:]) / 2
     down, right = torch.gradient(pictures, dim=(-2, -1))
     return half * right, -half * down
@@ -158,12 +158,12 @@ class PictureProblem:
         return self.family.size
 
     def empty(self) -> Moments:
-        """The moments of no pictures."""
+        """Return the moments of no pictures."""
         violation, speed, answer = (TriangularFactor(n) for n in (self.unknowns, self.unknowns, 0))
         return Moments(violation, speed, answer, 0)
 
     def measure(self, points: Tensor) -> Moments:
-        """The moments of pictures (n, C, H, W)."""
+        """Return the moments of pictures (n, C, H, W)."""
         found = self.empty()
         for violation, velocity, _ in self.rows(points):
             found.violation.add(violation.flatten(0, 1))
@@ -171,21 +171,21 @@ class PictureProblem:
         return replace(found, points=len(points))
 
     def spectrum(self, moments: Moments) -> Spectrum:
-        """Defects of the family by these moments."""
+        """Return defects of the family by these moments."""
         return generalised_spectrum(moments, self.denominator(moments))
 
     def denominator(self, moments: Moments) -> Tensor:
-        """A factor (any, p) of the quadratic form in the denominator of the defect."""
+        """Return a factor (any, p) of the quadratic form in the denominator of the defect."""
         factor: Tensor = moments.speed.matrix() * (self.sensitivity / moments.points) ** 0.5
         return factor
 
     def velocity(self, theta: Tensor, points: Tensor) -> Tensor:
-        """Velocities (n, C, H, W) of pictures along the field of coefficients (p,)."""
+        """Return velocities (n, C, H, W) of pictures along the field of coefficients (p,)."""
         whole = torch.einsum("p,p...->...", theta, self.family.weights)
         return replace(self.family, weights=whole[None]).velocities(points).reshape(points.shape)
 
     def violations(self, points: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
-        """Squares of violation and of its denominator, (n, k) each, of k fields."""
+        """Return squares of violation and of its denominator, (n, k) each, of k fields."""
         above, below = [], []
         for violation, velocity, _ in self.rows(points):
             above.append((violation @ theta.T).square().sum(1))
@@ -204,7 +204,7 @@ class PictureProblem:
             yield torch.einsum("nmi,npi->nmp", jacobian, velocity), velocity, slope
 
     def with_units(self, points: Tensor) -> "PictureProblem":
-        """The same with the sensitivity that these pictures show.
+        """Return the same with the sensitivity that these pictures show.
 
         It is the mean over the fields of the family, or over random changes of pixels where that is
         more, so that a function which no field changes has a scale as well.
@@ -248,7 +248,7 @@ class CosineTests:
     phases: Tensor
 
     def changes(self, family: PictureFields, pictures: Tensor) -> Tensor:
-        """Derivatives (n, m, p) of the test functions along the fields."""
+        """Return derivatives (n, m, p) of the test functions along the fields."""
         parts = []
         for part in pictures.split(BATCH):
             one = part.double()

@@ -12,7 +12,7 @@ LINES, STEPS, LENGTH = 9, 25, 0.8
 
 
 def _named(points: Tensor) -> dict[str, Tensor]:
-    """Velocities (n, 2) of fields that have a name."""
+    """Return velocities (n, 2) of fields that have a name."""
     x, y = points.T
     zero, one, square = torch.zeros_like(x), torch.ones_like(x), points.square().sum(1)
     fields = {
@@ -33,7 +33,7 @@ def _named(points: Tensor) -> dict[str, Tensor]:
 
 
 def field_values(family: PictureFields, theta: Tensor, points: Tensor) -> Tensor:
-    """Velocities (n, 2) of a planar field with coefficients theta (p,) at points (n, 2)."""
+    """Return velocities (n, 2) of a planar field with coefficients theta (p,) at points (n, 2)."""
     if family.kind == "fourier":
         values = fourier_values(points)[0]
     else:
@@ -42,7 +42,7 @@ def field_values(family: PictureFields, theta: Tensor, points: Tensor) -> Tensor
 
 
 def nearest_named(family: PictureFields, theta: Tensor) -> tuple[float, str, Tensor]:
-    """The field with a name that is most like another one.
+    """Return the field with a name that is most like another one.
 
     Returns:
         The cosine of their angle on the unit disc, the name, and its coefficients (p,) in the

@@ -48,7 +48,7 @@ class Moments:
     points: int
 
     def merge(self, other: "Moments") -> "Moments":
-        """The moments of both sets."""
+        """Return the moments of both sets."""
         return Moments(
             self.violation.merge(other.violation),
             self.speed.merge(other.speed),
@@ -105,14 +105,14 @@ class Problem:
         return self.outputs if self.law == "equivariant" else 0
 
     def empty(self) -> Moments:
-        """The moments of no points."""
+        """Return the moments of no points."""
         features = self.family.coefficients.shape[2]
         factors = (TriangularFactor(n) for n in (self.unknowns, features, self.answers))
         violation, speed, answer = factors
         return Moments(violation, speed, answer, 0)
 
     def measure(self, points: Tensor) -> Moments:
-        """The moments of points (n, r)."""
+        """Return the moments of points (n, r)."""
         found = self.empty()
         for violation, speed, answer in self._rows(points):
             found.violation.add(violation.flatten(0, 1))
@@ -122,7 +122,7 @@ class Problem:
         return Moments(found.violation, found.speed, found.answer, len(points))
 
     def velocity(self, theta: Tensor, points: Tensor) -> Tensor:
-        """Velocities (n, r) of points along the field of coefficients (p,)."""
+        """Return velocities (n, r) of points along the field of coefficients (p,)."""
         return self.family.features(points) @ self.family.combine(theta[: self.family.size]).T
 
     def violations(self, points: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
@@ -136,7 +136,7 @@ class Problem:
         return torch.cat(above), torch.cat(below)
 
     def spectrum(self, moments: Moments) -> Spectrum:
-        """Defects of the family by the rows of these moments."""
+        """Return defects of the family by the rows of these moments."""
         rows = moments.violation.rows
         if rows < self.unknowns:
             expected = f"at least {self.unknowns} rows (points times outputs)"
@@ -144,7 +144,7 @@ class Problem:
         return generalised_spectrum(moments, self.denominator(moments))
 
     def denominator(self, moments: Moments) -> Tensor:
-        """A factor (any, p) of the quadratic form in the denominator of the defect."""
+        """Return a factor (any, p) of the quadratic form in the denominator of the defect."""
         unit = torch.eye(self.unknowns, dtype=torch.float64)
         columns = self._denominator_columns(unit)  # (p, q + answers, i)
         features = self.family.coefficients.shape[2]
@@ -171,7 +171,7 @@ class Problem:
         return torch.cat((upper, torch.cat((field.new_zeros(k, m, d), answer), -1)), 1)
 
     def _rows(self, points: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Violations (n, m, p), weighted features (n, q) and answers (n, a), in batches."""
+        """Yield violations (n, m, p), weighted features (n, q) and answers (n, a), in batches."""
         each = max(self.unknowns, self.family.coefficients[:1].numel())
         batch = max(1, NUMBERS // max(1, self.outputs * each))
         for z in points.split(min(batch, 4096)):
@@ -213,7 +213,7 @@ def generalised_spectrum(moments: Moments, below: Tensor) -> Spectrum:
 
 
 def merged(parts: Sequence[Moments]) -> Moments:
-    """The moments of all parts together."""
+    """Return the moments of all parts together."""
     whole = parts[0]
     for part in parts[1:]:
         whole = whole.merge(part)

@@ -18,11 +18,11 @@ class Predictor(Protocol):
     """A fitted estimator, such as those of scikit-learn."""
 
     def predict(self, X: ArrayLike) -> ArrayLike:
-        """Outputs (n,) or (n, m) for rows (n, d)."""
+        """Return outputs (n,) or (n, m) for rows (n, d)."""
 
 
 def differenced(estimator: Predictor, points: Tensor) -> Callable[[Tensor], Tensor]:
-    """An estimator as a function of tensors (n, d), whose slopes are central differences.
+    """Return an estimator as a function of tensors (n, d), whose slopes are central differences.
 
     Classifiers answer with their probabilities, as classes have no slopes.
 

@@ -72,7 +72,7 @@ class Search:
         return self.problem.family
 
     def spectrum(self) -> Spectrum:
-        """The spectrum of defects over all points."""
+        """Return the spectrum of defects over all points."""
         return self.problem.spectrum(self.problem.measure(self.coordinates))
 
     def matrices(self, theta: Tensor) -> Tensor:
@@ -195,7 +195,7 @@ def _on_surface(
 def _unit_outputs(
     function: Function, points: Tensor, law: str, chart: Chart
 ) -> Callable[[Function], Function]:
-    """How outputs get unit size; velocities are those of the coordinates of the chart."""
+    """Return how outputs get unit size; velocities are those of the coordinates of the chart."""
     if law == "dynamics":
         if function(points[:1]).shape[1] != points.shape[1]:
             expected = f"velocities of {points.shape[1]} coordinates"
@@ -250,7 +250,7 @@ def exact_symmetries(
     law: str = "invariant",
     tolerance: float = 1e-9,
 ) -> ExactSymmetries:
-    """The symmetries of a function whose derivatives are exact, such as a formula.
+    """Return the symmetries of a function whose derivatives are exact, such as a formula.
 
     Args:
         model: as in :func:`search`.

@@ -78,7 +78,7 @@ def unexplained_change(problem: Equations, points: Tensor, theta: Tensor) -> flo
 
 
 def _differences(function: Function, field: Function, points: Tensor, step: float) -> Tensor:
-    """Squares (n,) of the differences at each point."""
+    """Return squares (n,) of the differences at each point."""
     with torch.no_grad():
         ahead, behind = (function(_moved(field, points, time)) for time in (step, -step))
     value, pull_back = torch.func.vjp(function, points)[:2]
@@ -90,7 +90,7 @@ def _differences(function: Function, field: Function, points: Tensor, step: floa
 
 
 def _moved(field: Function, points: Tensor, time: float) -> Tensor:
-    """Points moved along a field, by a step of Runge and Kutta's method."""
+    """Return points moved along a field, by a step of Runge and Kutta's method."""
     first = field(points)
     second = field(points + time / 2 * first)
     third = field(points + time / 2 * second)

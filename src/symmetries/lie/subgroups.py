@@ -89,7 +89,7 @@ def relative_rotations(
 
 
 def _pairs(points: Tensor, same: float, generator: torch.Generator) -> Tensor:
-    """Disjoint pairs (m, 2) of sets whose inner products agree, drawn at random among these.
+    """Return disjoint pairs (m, 2) of sets whose inner products agree, drawn at random among these.
 
     How far they differ by rounding is learned from copies that are not equal: sets that the same
     element of a finite group moved are equal, and pairs of these alone all say "not moved".
@@ -130,7 +130,7 @@ def _turning_error(points: Tensor) -> Tensor:
 
 
 def kabsch(first: Tensor, second: Tensor, reflections: bool = False) -> Tensor:
-    """Rotations (n, d, d) that bring points (n, p, d) nearest to others, by least squares.
+    """Return rotations (n, d, d) that bring points (n, p, d) nearest to others, by least squares.
 
     Args:
         first: points to move.
@@ -146,7 +146,7 @@ def kabsch(first: Tensor, second: Tensor, reflections: bool = False) -> Tensor:
 
 
 def angles(first: Tensor, second: Tensor) -> Tensor:
-    """Angles (n, m) between rotations (n, d, d) and (m, d, d); pi if one is a reflection."""
+    """Return angles (n, m) between rotations (n, d, d) and (m, d, d); pi if one is a reflection."""
     dim = first.shape[-1]
     trace = torch.einsum("nab,mab->nm", first, second)
     near = (trace - (dim - 2)) / 2
@@ -156,7 +156,7 @@ def angles(first: Tensor, second: Tensor) -> Tensor:
 
 
 def modes(elements: Tensor, error: float) -> Tensor:
-    """Distinct elements (k, d, d), the mean of each, or none where they are not separate.
+    """Return distinct elements (k, d, d), the mean of each, or none where they are not separate.
 
     Args:
         elements: (m, d, d).
@@ -184,7 +184,7 @@ def modes(elements: Tensor, error: float) -> Tensor:
 
 
 def nearest_orthogonal(matrix: Tensor) -> Tensor:
-    """The orthogonal matrix that is nearest to a matrix (d, d)."""
+    """Return the orthogonal matrix that is nearest to a matrix (d, d)."""
     left, _, right = torch.linalg.svd(matrix)
     nearest: Tensor = left @ right
     return nearest

@@ -40,7 +40,7 @@ def vanishing(points: Tensor, degree: int) -> Polynomial | None:
 
 
 def slope_ratio(function: Function, surface: Function, points: Tensor) -> float:
-    """Size of the slopes of a function, relative to those of the equations of a surface.
+    """Return the size of the slopes of a function, relative to those of the equations of a surface.
 
     Args:
         function: from points (n, d) to outputs (n, m).

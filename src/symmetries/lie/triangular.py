@@ -41,7 +41,7 @@ class TriangularFactor:
             self._reduce()
 
     def merge(self, other: "TriangularFactor") -> "TriangularFactor":
-        """The factor of the rows of both."""
+        """Return the factor of the rows of both."""
         both = TriangularFactor(self.columns)
         both._kept = [*self._kept, *other._kept]
         both._held = self._held + other._held
@@ -63,7 +63,7 @@ class TriangularFactor:
 
 
 def right_singular(matrix: Tensor, full: bool = False) -> tuple[Tensor, Tensor]:
-    """Singular values and right singular vectors (rows) of a matrix, also where they repeat.
+    """Return singular values and right singular vectors (rows) of a matrix, also where they repeat.
 
     LAPACK's fast algorithm can fail for large matrices with repeated singular values. They are
     those of the matrix times a random rotation, which is tried then.

@@ -18,7 +18,7 @@ BLOCKS = 30  # of each half of the data
 
 
 def split_halves(units: Tensor, seed: int) -> tuple[Tensor, Tensor]:
-    """Indices of two halves of the data, drawn at random; rows of a unit stay together.
+    """Return indices of two halves of the data, drawn at random; rows of a unit stay together.
 
     Args:
         units: number of the unit (n,) that each row belongs to: itself, or its trajectory.
@@ -32,7 +32,7 @@ def split_halves(units: Tensor, seed: int) -> tuple[Tensor, Tensor]:
 
 
 def resampled(units: Tensor, rows: Tensor, generator: torch.Generator) -> Tensor:
-    """As many units as the rows have, drawn with replacement, as indices of their rows."""
+    """Return as many units as the rows have, drawn with replacement, as indices of their rows."""
     inside = units[rows]
     order = inside.argsort(stable=True)
     _, counts = inside.unique(return_counts=True)
@@ -45,7 +45,7 @@ def resampled(units: Tensor, rows: Tensor, generator: torch.Generator) -> Tensor
 
 
 def blocks(units: Tensor, half: Tensor) -> list[Tensor]:
-    """Rows of at most 30 blocks of whole units, at least two units in each."""
+    """Return rows of at most 30 blocks of whole units, at least two units in each."""
     _, number = units[half].unique_consecutive(return_inverse=True)  # rows of a unit are adjacent
     count = int(number[-1]) + 1 if len(half) else 0
     parts = min(BLOCKS, count // 2)
@@ -53,14 +53,14 @@ def blocks(units: Tensor, half: Tensor) -> list[Tensor]:
 
 
 def by_unit(squares: tuple[Tensor, Tensor], units: Tensor) -> tuple[Tensor, Tensor]:
-    """Violations and denominators (n, k), summed over the rows of each unit."""
+    """Return violations and denominators (n, k), summed over the rows of each unit."""
     found, number = units.unique(return_inverse=True)
     above, below = (s.new_zeros(len(found), s.shape[1]).index_add(0, number, s) for s in squares)
     return above, below
 
 
 def around(points: Tensor, units: Tensor) -> PointSets:
-    """Sets of points around the data and farther out, and the units that they belong to.
+    """Return sets of points around the data and farther out, and the units that they belong to.
 
     A sample has few points in the tails of its distribution, and a violation that grows there may
     have reached none. A function that is given can be asked about other points: the data, the data
@@ -91,7 +91,7 @@ def around(points: Tensor, units: Tensor) -> PointSets:
 
 
 def elsewhere(problem: Equations, sets: PointSets, theta: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Squares of violations and denominators of fields over the units of each set of points.
+    """Return squares of violations and denominators of fields over the units of each set of points.
 
     Functions may end where data does: sets at which one fails are left out.
 

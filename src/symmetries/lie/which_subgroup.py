@@ -46,7 +46,7 @@ class Subgroup:
     dim: int
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
-        """Elements (count, d, d) drawn evenly."""
+        """Return elements (count, d, d) drawn evenly."""
         if len(self.elements):
             return self.elements[torch.randint(len(self.elements), (count,), generator=generator)]
         if self.axis is not None:
@@ -180,7 +180,7 @@ def wasserstein(first: Tensor, second: Tensor) -> float:
 
 
 def _candidate(elements: Tensor, error: float, dim: int) -> tuple[Subgroup, str]:
-    """The smallest subgroup that fits, and what speaks against it."""
+    """Return the smallest subgroup that fits, and what speaks against it."""
     found = modes(elements, error)
     if len(found):
         if closed(found, error):
@@ -194,7 +194,7 @@ def _candidate(elements: Tensor, error: float, dim: int) -> tuple[Subgroup, str]
 
 
 def _continuous(elements: Tensor, error: float, dim: int) -> Subgroup:
-    """All rotations of the plane, those about one axis of space, or all of space."""
+    """Return all rotations of the plane, those about one axis of space, or all of space."""
     empty = elements[:0]
     if dim == 2:
         mirrored = bool((torch.linalg.det(elements) < 0).any())

@@ -265,7 +265,7 @@ class ConvKernel(nn.Module):
         return self._phi(z).permute(2, 1, 3, 0, 4).flatten(1, 2)  # (positions, J k k, I, hidden)
 
     def _phi(self, z: Tensor) -> Tensor:
-        """The network's features (..., k k, hidden), zero at taps outside the support."""
+        """Return the network's features (..., k k, hidden), zero at taps outside the support."""
         phi = self.kernel.finish(z)
         return phi if self.mask is None else phi * self.mask[:, None]
 

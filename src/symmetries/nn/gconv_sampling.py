@@ -33,7 +33,7 @@ START = 0.1
 
 
 def as_point_group(group: object) -> PointGroup:
-    """A group of rotations, with or without flips, as it is given or by its name.
+    """Return a group of rotations, with or without flips, as it is given or by its name.
 
     Example:
         >>> as_point_group("d4")

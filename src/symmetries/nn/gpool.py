@@ -137,7 +137,7 @@ class FieldNorm2d(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalised fields, of the shape of ``x``."""
+        """Return normalised fields, of the shape of ``x``."""
         split_fields(x, self.group.order)  # checks
         check_together(weights=self.weight, features=x)
         options = {"batch": False, "training": self.training}

@@ -153,7 +153,7 @@ def _resnet(channels: int, outputs: int) -> nn.Module:
 
 
 def _foreign(name: str, channels: int, outputs: int) -> nn.Module:
-    """A model of torchvision or timm; "timm:NAME" and "torchvision:NAME" choose the library.
+    """Return a model of torchvision or timm; "timm:NAME" and "torchvision:NAME" choose the library.
 
     A name may be that of a stored model, which may fetch and read nothing: "hf-hub:..." and
     "local-dir:..." of timm are no names.

@@ -39,7 +39,7 @@ class MLP(nn.Sequential):
         self._drops = bool(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Hidden units (N, widths[-1]) of inputs (N, inputs)."""
+        """Return hidden units (N, widths[-1]) of inputs (N, inputs)."""
         traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
         if x.device.type == "cpu" and x.ndim == 2 and not (self._drops or traced):
             parts = len(x) * x.element_size() * self._widest // _MOST

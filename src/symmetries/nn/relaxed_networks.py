@@ -95,7 +95,7 @@ class FieldDropout2d(nn.Module):
         self.group = as_point_group(group)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Fields of the shape of ``x``, the remaining ones scaled up."""
+        """Return fields of the shape of ``x``, the remaining ones scaled up."""
         if not self.training or not self.probability:
             return x
         n, channels = x.shape[:2]

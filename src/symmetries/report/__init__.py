@@ -28,7 +28,7 @@ PAGES: dict[type[Result], Callable[[Any], Page]] = {
 
 
 def page_html(result: Result) -> str:
-    """The page of a result as one HTML document.
+    """Return the page of a result as one HTML document.
 
     Args:
         result: of any command; it shows the pictures that are attached to it.

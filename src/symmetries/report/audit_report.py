@@ -28,7 +28,7 @@ PER = {"rad": (0.0174532925, "per degree"), "log-factor": (0.01, "per 1 %")}
 
 
 def audit_page(result: AuditResult) -> Page:
-    """The page for an audit; a result that was read from a file has no pictures."""
+    """Return the page for an audit; a result that was read from a file has no pictures."""
     pictures: AuditPictures | None = result.pictures
     left_out = None if pictures is None else pictures.left_out
     missing = f" Measures that need gradients are left out: {left_out}." if left_out else ""
@@ -109,7 +109,7 @@ def _viewer(track: Track, labels: Sequence[str], share: str) -> OrbitViewer:
 
 
 def _class_sections(result: AuditResult) -> list[Section]:
-    """A table by class, the least stable first."""
+    """Return a table by class, the least stable first."""
     rows = sorted(result.by_class, key=lambda row: (row.agreement, -row.examples))
     if len(rows) < 2:
         return []
@@ -199,7 +199,7 @@ def _layer_sections(result: AuditResult) -> list[Section]:
 
 
 def _block_rows(layers: Sequence[LayerError]) -> list[tuple[str, str, str]]:
-    """What blocks of layers add, the largest first; a block is a name up to its last dot."""
+    """Return what blocks of layers add, the largest first; a block is a name up to its last dot."""
     sums: dict[str, list[float]] = {}
     for layer in layers:
         if layer.added is not None:
@@ -235,9 +235,9 @@ def _lie_sections(result: AuditResult) -> list[Section]:
         cells += ["" if alone is None else f"{factor * alone**0.5:.3g}"]
         shown.append([*cells, f"{factor * row.rounding**0.5:.1g}"])
     text = (
-        "How fast the outputs change as each parameter leaves 0, in root mean square over their "
-        "components: the Lie derivative (local equivariance error, Gruver et al. 2022), with what "
-        "resampling and rounding alone contribute, in the same unit."
+        "How fast the outputs change as each parameter moves away from 0, in root mean square "
+        "over their components: the Lie derivative (local equivariance error, Gruver et al. 2022), "
+        "with what resampling and rounding alone contribute, in the same unit."
     )
     header = ("parameter", "change", "resampling alone", "rounding")
     return [Section("How fast it breaks", text, blocks=[Table(header, shown)])]

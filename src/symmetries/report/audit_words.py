@@ -81,13 +81,13 @@ def counted(result: AuditResult) -> str:
 
 
 def class_name(result: AuditResult, label: int) -> str:
-    """The name of a class, where the data has one, or its number."""
+    """Return the name of a class, where the data has one, or its number."""
     names = () if result.data is None else result.data.classes
     return names[label] if label < len(names) else str(label)
 
 
 def weakest_words(result: AuditResult) -> str:
-    """The class whose prediction changes most often; empty if none does."""
+    """Return the class whose prediction changes most often; empty if none does."""
     rows = [row for row in result.by_class if row.agreement < 1]
     if not rows or len(result.by_class) < 2:
         return ""
@@ -107,13 +107,13 @@ def _row(meaning: str, found: Estimate) -> Row:
 
 
 def _pixels(result: AuditResult) -> float | None:
-    """How many pixels the paper's threshold leaves, if these are too few to be compared."""
+    """Return how many pixels the paper's threshold leaves, if these are too few to be compared."""
     last = result.saliency_curve[-1] if result.saliency_curve else None
     return None if last is None or last.similarity is not None else last.pixels
 
 
 def verdict(result: AuditResult) -> str:
-    """The answer in one sentence, from the relative change of the logits."""
+    """Return the answer in one sentence, from the relative change of the logits."""
     measure = result.normalised_logit_invariance
     if measure is None:
         return _output_verdict(result)
@@ -135,7 +135,7 @@ def verdict(result: AuditResult) -> str:
 
 
 def _output_verdict(result: AuditResult) -> str:
-    """The answer for other outputs: the first measure that is not what it should be."""
+    """Return the answer for other outputs: the first measure that is not what it should be."""
     checked = [name for i, name in enumerate(result.measures) if not i or name in ALSO_CHECKED]
     words, cause = "", "rounding" if result.output == "energy" else "resampling"
     for name in checked:
@@ -183,7 +183,7 @@ def answer_words(result: AuditResult) -> list[tuple[str, str]]:
 
 
 def range_words(result: AuditResult) -> str:
-    """How far each parameter of a continuous group went; empty for a finite group.
+    """Return how far each parameter of a continuous group went; empty for a finite group.
 
     Example:
         >>> from symmetries.results import ParameterRange
@@ -206,7 +206,7 @@ def _range(name: str, low: float, high: float, unit: str) -> str:
 
 
 def logit_words(result: AuditResult) -> str:
-    """What the logit error means, in units of the model's own margin."""
+    """Return what the logit error means, in units of the model's own margin."""
     error, change = result.logit_invariance, result.margin_change
     if error is None or change is None or result.margin is None:
         return ""

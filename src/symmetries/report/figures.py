@@ -85,7 +85,7 @@ def encode_png(pixels: NDArray[np.uint8]) -> bytes:
         b'PNG'
     """
     buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, format="png", optimize=True)
+    Image.fromarray(pixels).save(buffer, format="png")
     return buffer.getvalue()
 
 

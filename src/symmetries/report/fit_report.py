@@ -38,7 +38,7 @@ EDGE = 0.35  # opacity of an image outside the learned width
 
 
 def fit_page(result: FitResult) -> Page:
-    """The page for a classifier; a result that was read from a file has no pictures."""
+    """Return the page for a classifier; a result that was read from a file has no pictures."""
     pictures: FitPictures | None = result.pictures
     low, high = (100 * end for end in result.accuracy_interval)
     kind = "Evidence lower bound" if result.network is None else "Log evidence (Laplace)"

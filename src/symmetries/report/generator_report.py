@@ -22,7 +22,7 @@ MARKS = {"symmetric": "o", "not symmetric": "s", "cannot be told": "D"}
 
 
 def defect_text(value: float) -> str:
-    """A defect for a table.
+    """Return a defect for a table.
 
     Example:
         >>> defect_text(0.01234), defect_text(3e-16)
@@ -32,12 +32,12 @@ def defect_text(value: float) -> str:
 
 
 def interval_text(low: float, high: float) -> str:
-    """An interval for a table."""
+    """Return an interval for a table."""
     return f"{defect_text(low)} to {defect_text(high)}"
 
 
 def dimension_text(result: GeneratorResult) -> str:
-    """The dimension of the algebra, or the range that it is in, with the level."""
+    """Return the dimension of the algebra, or the range that it is in, with the level."""
     least, most = result.dimension
     number = f"{least}" if least == most else f"{least} to {most}"
     return f"{number} at {100 * result.level:g} %"
@@ -60,7 +60,7 @@ def unseen_text(result: GeneratorResult) -> str:
 
 
 def generator_page(result: GeneratorResult) -> Page:
-    """The page for a result of ``symmetries generators``."""
+    """Return the page for a result of ``symmetries generators``."""
     data = result.data
     what = f"{data.trajectories} trajectories, " if data.trajectories else ""
     least, most = result.dimension
@@ -228,7 +228,7 @@ def structure_constants(result: GeneratorResult) -> NDArray[np.float64] | None:
 
 
 def bracket_table(constants: NDArray[np.float64]) -> Table:
-    """The brackets of generators as text; terms below 0.05 are left out."""
+    """Return the brackets of generators as text; terms below 0.05 are left out."""
     names = [f"G{i + 1}" for i in range(len(constants))]
 
     def words(row: NDArray[np.float64]) -> str:
@@ -291,7 +291,7 @@ def spectrum_figure(result: GeneratorResult) -> Figure:
 
 
 def orbit_figure(curves: OrbitCurves, index: int) -> Figure:
-    """Orbits of one generator through points, in the two coordinates that it moves most."""
+    """Return orbits of one generator through points, in the two coordinates that it moves most."""
     text, labels, points, lines = curves.panels[index]
     with figures.style():
         figure = Figure(figsize=(3.0, 3.0), layout="constrained")

@@ -49,7 +49,7 @@ def reach_text(curve: OrbitCurve) -> str:
 
 
 def orbit_page(result: OrbitResult) -> Page:
-    """The page for an orbit result; without pictures it shows the curves alone."""
+    """Return the page for an orbit result; without pictures it shows the curves alone."""
     data, curves = result.data, result.transformations
     size = f"{data.width} × {data.height}"
     return Page(
@@ -95,7 +95,7 @@ def _sections(result: OrbitResult, pictures: OrbitPictures | None) -> list[Secti
 
 
 def _drawn(curve: OrbitCurve, result: OrbitResult, alt: str, name: str = "") -> Drawing:
-    """The change of the images along one parameter, with the distance of neighbours."""
+    """Return the change of the images along one parameter, with the distance of neighbours."""
     steps = len(curve.values)
     labels = [quantity(value, curve.unit) for value in curve.values]
     figure = partial(

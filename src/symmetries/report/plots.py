@@ -27,7 +27,7 @@ COLUMNS = 3
 
 @singledispatch
 def plot(result: Result) -> Figure:
-    """The main numbers of a result as a figure.
+    """Return the main numbers of a result as a figure.
 
     Args:
         result: of any command.
@@ -161,7 +161,7 @@ def _(result: WatchResult) -> Figure:
 
 
 def _panels(count: int) -> tuple[Figure, list[Axes]]:
-    """A figure with panels side by side, three in a row."""
+    """Return a figure with panels side by side, three in a row."""
     columns = min(count, COLUMNS)
     rows = -(-count // columns)
     with style():

@@ -24,7 +24,7 @@ MOST_CLASSES = 12
 
 
 def prototype_page(result: SymmetryResult) -> Page:
-    """The page for a two-stage model; without pictures it shows the densities alone."""
+    """Return the page for a two-stage model; without pictures it shows the densities alone."""
     data, parts = result.data, result.transformations
     size = f"{data.width} × {data.height}"
     return Page(
@@ -54,7 +54,7 @@ def prototype_page(result: SymmetryResult) -> Page:
 def _density_sections(
     parts: Sequence[Transformation], pictures: SymmetryPictures | None
 ) -> list[Section]:
-    """Learned densities, under pictures that move where there are pictures."""
+    """Return learned densities, under pictures that move where there are pictures."""
     if pictures is None:
         drawings: list[Block] = [
             density_drawing(part, f"Learned density along {name}.", name)
@@ -85,7 +85,7 @@ def _density_sections(
 
 
 def _step_labels(part: Transformation) -> list[str]:
-    """Labels of the values along a transformation, where no film has any."""
+    """Return labels of the values along a transformation, where no film has any."""
     edges = part.histogram.edges
     if part.unit == "elements":
         return [str(i) for i in range(len(edges) - 1)]
@@ -95,7 +95,7 @@ def _step_labels(part: Transformation) -> list[str]:
 def density_drawing(
     part: Transformation, alt: str, name: str = "", steps: Sequence[str] | None = None
 ) -> Drawing:
-    """The learned density of a transformation as a drawing."""
+    """Return the learned density of a transformation as a drawing."""
     finite = part.unit == "elements"
     ticks = _ticks(part, steps or _step_labels(part))
     values, stairs = part.histogram.density, part.interval is not None
@@ -110,7 +110,7 @@ def _gallery(pictures: SymmetryPictures) -> Gallery:
 
 
 def viewer(part: Transformation, film: Film, labels: Sequence[str]) -> OrbitViewer:
-    """Examples that move along one transformation, over its density."""
+    """Return examples that move along one transformation, over its density."""
     steps = film.labels or [value_text(value, part) for value in film.values]
     finite, name = part.unit == "elements", title(part.name)
     return orbit_viewer(

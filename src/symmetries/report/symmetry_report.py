@@ -31,7 +31,7 @@ MOST_CLASSES = 20
 
 
 def symmetry_page(result: SymmetryResult) -> Page:
-    """The page for a symmetry result; without pictures it shows the densities alone."""
+    """Return the page for a symmetry result; without pictures it shows the densities alone."""
     if result.method == "two-stage":
         return prototype_page(result)
     data, parts = result.data, result.transformations
@@ -60,7 +60,7 @@ def symmetry_page(result: SymmetryResult) -> Page:
 
 
 def answer_text(part: Transformation) -> str:
-    """One transformation in words, with the interval of its width.
+    """Return one transformation in words, with the interval of its width.
 
     Example:
         >>> from symmetries.results import Histogram
@@ -78,7 +78,7 @@ def answer_text(part: Transformation) -> str:
 def _density_sections(
     parts: Sequence[Transformation], pictures: PosePictures | None
 ) -> list[Section]:
-    """Mean densities, under pictures that move where there are pictures."""
+    """Return the mean densities, under pictures that move where there are pictures."""
     told = (
         "The density is the mean over the pictures whose pose can be told, each laid on the centre "
         "of the smallest set that holds 90 % of its own density: poses that are equally likely "
@@ -143,7 +143,7 @@ def _cards(name: str, portraits: Sequence[Portrait], units: Mapping[str, str]) -
 
 
 def _class_sections(result: SymmetryResult) -> list[Section]:
-    """Widths by class with their intervals, the largest classes only."""
+    """Return widths by class with their intervals, the largest classes only."""
     chosen, note = largest_classes(result, MOST_CLASSES)
     if len(chosen) < 2:
         return []
@@ -167,7 +167,7 @@ def _class_sections(result: SymmetryResult) -> list[Section]:
 
 
 def _width_sections(parts: Sequence[Transformation]) -> list[Section]:
-    """Histograms of the widths of all pictures."""
+    """Return histograms of the widths of all pictures."""
     drawings: list[Block] = []
     for part in parts:
         if part.widths is None:
@@ -193,7 +193,7 @@ def _width_sections(parts: Sequence[Transformation]) -> list[Section]:
 
 
 def _place(value: float, edges: Sequence[float], unit: str) -> float:
-    """Where a value lies between the first and the last edge, from 0 to 1."""
+    """Return where a value lies between the first and the last edge, from 0 to 1."""
     low, high = edges[0], edges[-1]
     if unit == "factor":
         value, low, high = math.log(value), math.log(low), math.log(high)
@@ -201,7 +201,7 @@ def _place(value: float, edges: Sequence[float], unit: str) -> float:
 
 
 def _check_sections(result: SymmetryResult) -> list[Section]:
-    """What the self-test planted, and what it recovered."""
+    """Return what the self-test planted, and what it recovered."""
     heading = "Does the method work on these data?"
     if result.check is None:
         text = "This was not tested: the run was made without its self-test."

@@ -9,18 +9,18 @@ from symmetries.results import Compared, Estimate, WrapResult
 
 
 def percent(found: Estimate) -> str:
-    """A share with its interval, in per cent."""
+    """Return a share with its interval, in per cent."""
     return f"{100 * found.mean:.1f} % ({100 * found.low:.1f} to {100 * found.high:.1f})"
 
 
 def points(found: Estimate) -> str:
-    """A difference with its interval, in points."""
+    """Return a difference with its interval, in points."""
     text = f"{found.mean:+.1f} points ({found.low:+.1f} to {found.high:+.1f})"
     return text.replace("-", "\N{MINUS SIGN}")
 
 
 def rule_words(result: WrapResult) -> str:
-    """The rule that was chosen, in one sentence."""
+    """Return the rule that was chosen, in one sentence."""
     if result.threshold is None:
         return "No picture is moved: the wrapped model is the bare one."
     how = "moved to its most likely pose"
@@ -31,7 +31,7 @@ def rule_words(result: WrapResult) -> str:
 
 
 def rows_of(result: WrapResult) -> Iterator[tuple[str, ...]]:
-    """The numbers as rows: pictures, bare model, wrapped model, gain, share that is moved."""
+    """Yield the numbers as rows: pictures, bare model, wrapped model, gain, share that is moved."""
     parts: tuple[tuple[str, Compared], ...] = (
         ("as they are", result.untouched),
         ("moved", result.moved),
@@ -45,7 +45,7 @@ HEADER = ("pictures", "bare model", "wrapped model", "gain", "moved by it")
 
 
 def wrap_page(result: WrapResult) -> Page:
-    """The page of a wrap result; without pictures it shows the tables alone."""
+    """Return the page of a wrap result; without pictures it shows the tables alone."""
     answers = [
         Answer("moved pictures", f"{points(result.moved.gain)} of {result.score}"),
         Answer("pictures as they are", points(result.untouched.gain)),

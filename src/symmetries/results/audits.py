@@ -49,7 +49,7 @@ class Estimate(Record):
         most: float = math.inf,
         discretisation: float | None = None,
     ) -> Self:
-        """An estimate with the normal interval mean ± z standard_error, cut to a range.
+        """Return an estimate with the normal interval mean ± z standard_error, clipped to a range.
 
         Args:
             mean: of the measure.
@@ -135,7 +135,7 @@ class LayerError(Record):
 
 
 class LieDerivative(Record):
-    """Local equivariance error: how fast an output breaks as a parameter leaves 0.
+    """Local equivariance error: how fast equivariance breaks as a parameter moves away from 0.
 
     Args:
         name: of the layer; empty for the model.
@@ -200,7 +200,7 @@ class Preprocessing(Record):
     std: tuple[float, ...] | None = None
 
     def __str__(self) -> str:
-        """A line for tables and pages; empty where nothing was done."""
+        """Return one line for tables and pages; an empty string if nothing was done."""
         parts = []
         if self.size is not None:
             parts.append(f"{self.fit} to {self.size[1]} x {self.size[0]}")
@@ -240,7 +240,7 @@ class ClassRow(Record):
 
 
 class SaliencyPoint(Record):
-    """Similarity of saliency maps of which only values above a threshold are kept.
+    """Similarity of saliency maps after values below a threshold were removed.
 
     Args:
         threshold: as a share of the largest value of each map.

@@ -38,7 +38,7 @@ class Result(Record):
         return path
 
     def to_bytes(self) -> bytes:
-        """The content of the file that ``save`` writes."""
+        """Return the content of the file that ``save`` writes."""
         return _rendered(json.loads(self.model_dump_json()))
 
     @classmethod
@@ -53,7 +53,7 @@ class Result(Record):
 
     @classmethod
     def _read(cls, text: bytes, path: str | Path) -> Self:
-        """The result in the bytes of a file; ``path`` is named in errors."""
+        """Return the result in the bytes of a file; ``path`` is named in errors."""
         expected = cls.model_fields["schema_name"].default
         try:
             content = json.loads(text.decode())
@@ -85,7 +85,7 @@ class Result(Record):
 
 
 def _rendered(content: dict[str, Any]) -> bytes:
-    """The bytes of a result file, with their own hash at the end."""
+    """Return the bytes of a result file, with their own hash at the end."""
     body = json.dumps(content, sort_keys=True)
     digest = hashlib.sha256(body.encode()).hexdigest()
     whole = json.dumps({**content, "sha256": digest}, indent=2, ensure_ascii=False)

@@ -47,7 +47,7 @@ class Invariance(Record):
 
 
 class EvidenceCurve(Record):
-    """Log evidence of networks that were trained at held half-widths.
+    """Log evidence of networks that were trained with fixed half-widths.
 
     Args:
         name: of the parameter.
@@ -79,7 +79,7 @@ class WidthCurve(Record):
 
 
 class LayerRelaxation(Record):
-    """How far a layer gave up its equivariance along a coordinate: 0 is not at all.
+    """How far a layer departs from equivariance along a coordinate; 0 is exactly equivariant.
 
     Args:
         layer: its name.

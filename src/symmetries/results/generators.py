@@ -54,7 +54,7 @@ class FieldDefect(Record):
 
 
 class FitSummary(Record):
-    """How a table was turned into a function, or unlabelled data into a density: by polynomials."""
+    """The polynomials that were fitted to a table, or to the log-density of unlabelled data."""
 
     degree: int = Field(ge=1)
     needed: int = Field(ge=1, description="smallest degree that explains data held out as well")
@@ -96,7 +96,7 @@ class GeneratorResult(ShownResult):
 
     @property
     def answer(self) -> str:
-        """The headline: the name, or what cannot be told."""
+        """The headline: the name of the algebra, or what cannot be told."""
         most = self.dimension[1]
         if self.reason:
             return f"cannot be told: {self.reason}"

@@ -1,4 +1,4 @@
-"""Pictures that belong to a result while it is in memory: pages show them, files do not hold them.
+"""Pictures of a result in memory: pages show them, and files do not contain them.
 
 Pixels are numpy arrays of bytes (..., H, W, C). They are annotated as ``Pixels`` because this
 package imports neither numpy nor torch.

@@ -40,13 +40,13 @@ class PagedResult(Result):
     _attachments: Attachments = PrivateAttr(default_factory=Attachments)
 
     def attach(self, pictures: Any = None, fitted: Any = None) -> Self:  # noqa: ANN401
-        """A copy of the result that holds pictures and a fitted model."""
+        """Return a copy of the result that holds pictures and a fitted model."""
         copy = self.model_copy()
         copy._attachments = Attachments(pictures, fitted)
         return copy
 
     def to_html(self, path: str | Path | None = None) -> str:
-        """The page that the command writes, as one self-contained HTML document.
+        """Return the page that the command writes, as one self-contained HTML document.
 
         Args:
             path: also write the page to this file.
@@ -57,11 +57,11 @@ class PagedResult(Result):
         return text
 
     def plot(self) -> Any:  # noqa: ANN401 - a matplotlib figure
-        """The main numbers as a matplotlib figure."""
+        """Draw the main numbers as a matplotlib figure."""
         return importlib.import_module("symmetries.report").plot(self)
 
     def _repr_html_(self) -> str:
-        """The page in a frame of its own, for notebooks."""
+        """Return the page in a frame, which a notebook shows."""
         page = html.escape(self.to_html())
         style = f"width:100%;height:{HEIGHT}px;border:0"
         return f'<iframe srcdoc="{page}" style="{style}" title="report"></iframe>'

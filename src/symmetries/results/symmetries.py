@@ -205,7 +205,7 @@ class SymmetryResult(ShownResult):
     @model_validator(mode="before")
     @classmethod
     def _upgrade(cls, content: Any) -> Any:  # noqa: ANN401 - anything that is to be validated
-        """Read files of the first version, which knew two-stage models only."""
+        """Convert results of the first schema, which only had two-stage models."""
         if not isinstance(content, Mapping) or content.get("schema") not in cls.former_schemas:
             return content
         return {**content, "schema": "symmetries.discover/2", "method": "two-stage"}

@@ -13,7 +13,7 @@ Rule = Literal["unmoved", "mode", "views"]
 
 
 class Candidate(Record):
-    """One rule that was tried, with its scores on the pictures that decide.
+    """One rule that was tried, with its scores on the pictures by which rules are chosen.
 
     Args:
         rule: "unmoved" is the bare model, "mode" moves pictures to their most likely pose, "views"
@@ -52,7 +52,7 @@ class Compared(Record):
 
 
 class ClassEffect(Record):
-    """Scores of one class, before and after: untouched and moved pictures."""
+    """Scores of one class before and after wrapping, for untouched and for moved pictures."""
 
     name: str
     examples: int = Field(ge=1)
@@ -61,7 +61,7 @@ class ClassEffect(Record):
 
 
 class Latency(Record):
-    """Milliseconds of one call with so many pictures, of the bare and of the wrapped model."""
+    """Milliseconds of one call of the bare and of the wrapped model, with a number of pictures."""
 
     pictures: int
     bare: float
@@ -69,7 +69,7 @@ class Latency(Record):
 
 
 class ExportedFile(Record):
-    """A file that holds the wrapped model, and how far it is from the module.
+    """A file that holds the wrapped model, and how much its outputs differ from the module's.
 
     Args:
         name: of the file.

@@ -44,10 +44,10 @@ class Draws(Protocol):
     """Source of random numbers, one row for each example."""
 
     def rand(self, *shape: int) -> Tensor:
-        """Uniform numbers in [0, 1)."""
+        """Return uniform numbers in [0, 1)."""
 
     def randn(self, *shape: int) -> Tensor:
-        """Standard normal numbers."""
+        """Return the standard normal numbers."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a run shows and stores of its metrics: progress bar, logs, pruning of a sweep's trials."""
+"""Metrics of a run on the screen and in files: progress bar, logs, pruning of trials."""
 
 import math
 import time

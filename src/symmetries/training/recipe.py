@@ -1,4 +1,4 @@
-"""How a learner's training is configured: steps, batch size and learning rate with AdamW."""
+"""Configuration of a learner's training: steps, batch size and learning rate with AdamW."""
 
 import json
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ class Recipe(Config):
 
 
 def plain_settings(config: Config, **others: Any) -> str:  # noqa: ANN401 - plain data
-    """The settings of a learner that a resumed run must share, as JSON.
+    """Return the settings of a learner that a resumed run must share, as JSON.
 
     Args:
         config: of the learner; its recipes are left out, as ``TrainConfig`` has them.
@@ -62,7 +62,7 @@ def plain_settings(config: Config, **others: Any) -> str:  # noqa: ANN401 - plai
 
 
 def _flat(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of all parts beside each other; their names are unique."""
+    """Return the fields of all parts in one dictionary; their names are unique."""
     found: dict[str, Any] = {}
     for name, value in data.items():
         found |= _flat(value) if isinstance(value, Mapping) else {name: value}

@@ -92,7 +92,7 @@ def available_cores() -> int:
 
 
 def threads_of_a_fit() -> int:
-    """Threads with which each of several fits computes on a CPU: one on up to seven cores.
+    """Return threads with which each of several fits computes on a CPU: one on up to seven cores.
 
     Sums are rounded by this number, so that the same one gives the same bits.
     """

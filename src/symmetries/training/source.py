@@ -170,7 +170,7 @@ class PreparedBatches:
         return inputs
 
     def numbers(self, count: int) -> "SeveralNumbers":
-        """Random numbers of ``count`` consecutive steps."""
+        """Return random numbers of ``count`` consecutive steps."""
         return SeveralNumbers(self.step, count)
 
     def joined(self, steps: Sequence[int]) -> Batch:
@@ -210,11 +210,11 @@ class SeveralNumbers:
         return tuple(step.generator for step in self.steps)
 
     def rand(self, *shape: int) -> Tensor:
-        """Uniform numbers, rows by step."""
+        """Return uniform numbers, rows by step."""
         return torch.cat([step.rand(*self._share(shape)) for step in self.steps])
 
     def randn(self, *shape: int) -> Tensor:
-        """Standard normal numbers, rows by step."""
+        """Return the standard normal numbers, rows by step."""
         return torch.cat([step.randn(*self._share(shape)) for step in self.steps])
 
     def _share(self, shape: tuple[int, ...]) -> tuple[int, ...]:

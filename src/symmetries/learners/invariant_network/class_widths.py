@@ -38,7 +38,7 @@ class ClassWidths(nn.Module):
         self.width: Tensor
 
     def pairs(self) -> list[tuple[int, list[float]]]:
-        """Classes with their half-widths, which build this again."""
+        """Return classes with their half-widths, which build this again."""
         return list(zip(self.own, self.width.tolist(), strict=True))
 
     def spread(self, noise: Tensor, shared: Tensor) -> Tensor:

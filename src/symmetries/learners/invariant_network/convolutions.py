@@ -100,13 +100,13 @@ def conv2d_by_products(
 
 
 def _grid(rows: int, columns: int, down: int, across: int, device: torch.device) -> Tensor:
-    """Positions of rows and columns in a flattened image."""
+    """Return positions of rows and columns in a flattened image."""
     first = torch.arange(rows, device=device) * down
     return (first[:, None] + torch.arange(columns, device=device) * across).flatten()
 
 
 def _plain(tensor: Tensor) -> Tensor:
-    """The tensor that transforms of torch.func hide, with all their axes."""
+    """Return the tensor that transforms of torch.func hide, with all their axes."""
     while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         tensor = torch._C._functorch.get_unwrapped(tensor)
     return tensor

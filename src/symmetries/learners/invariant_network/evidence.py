@@ -81,7 +81,7 @@ class LaplaceEvidence:
         return 0.5 * (self.precisions() * flat.square()).sum()
 
     def views(self, images: Tensor, eta: Tensor) -> Tensor:
-        """Images (N, S, C, H, W) moved by transformations eta (S, dim)."""
+        """Return images (N, S, C, H, W) moved by transformations eta (S, dim)."""
         return self.action.orbit(self.action.group.exp(eta), images)
 
     def outputs(self, weights: Weights, images: Tensor, eta: Tensor) -> Tensor:
@@ -296,7 +296,7 @@ def random_signs(like: Tensor, generator: torch.Generator | None, *shape: int) -
 
 
 def layer_of(name: str) -> str:
-    """The name of the layer that owns a parameter; "" is the module itself.
+    """Return the name of the layer that owns a parameter; "" is the module itself.
 
     Example:
         >>> layer_of("0.conv.weight"), layer_of("scale")

@@ -23,10 +23,10 @@ from symmetries.groups.base import Group
 from symmetries.learners.base import (
     Labelled,
     LabelledLearner,
-    image_arguments,
-    image_meta,
+    acting_meta,
     labelled_images,
     run_options,
+    stored_action,
 )
 from symmetries.learners.invariant_network.class_widths import ClassWidths
 from symmetries.learners.invariant_network.config import InvariantNetworkConfig
@@ -38,7 +38,7 @@ from symmetries.learners.invariant_network.search import search_classes, search_
 from symmetries.learners.invariant_network.summary import NetworkSummary
 from symmetries.learners.invariant_network.training import train_jobs
 from symmetries.nn.orbit_average import OrbitAverage
-from symmetries.training import History, load_learner, save_model
+from symmetries.training import History, load_learner
 from symmetries.training.ensemble import fit_alone
 
 ROWS = 8  # for each weight that data determine, where the evidence of candidates is compared
@@ -130,7 +130,7 @@ class InvariantNetwork(LabelledLearner):
         return self.log_noise.exp()
 
     def layer_index(self, name: str) -> int:
-        """The number of the layer that owns a parameter of the network."""
+        """Return the number of the layer that owns a parameter of the network."""
         return self.layers.index(layer_of(name))
 
     def penalty(self) -> Tensor:
@@ -143,7 +143,7 @@ class InvariantNetwork(LabelledLearner):
         return total
 
     def evidence(self) -> LaplaceEvidence:
-        """The Laplace evidence at the weights, precisions and noise as they are."""
+        """Return the Laplace evidence at the weights, precisions and noise as they are."""
         precision = dict(zip(self.layers, self.log_precision.exp(), strict=True))
         shares = None if self.class_widths is None else self.class_widths.shares
         return LaplaceEvidence(
@@ -151,13 +151,13 @@ class InvariantNetwork(LabelledLearner):
         )
 
     def spread(self, noise: Tensor, width: Tensor) -> Tensor:
-        """Transformations from noise (S, dim), for all boxes if classes have their own."""
+        """Return transformations from noise (S, dim), for all boxes if classes have their own."""
         return (
             noise * width if self.class_widths is None else self.class_widths.spread(noise, width)
         )
 
     def averaged(self, images: Tensor, eta: Tensor) -> Tensor:
-        """Outputs (N, K) averaged over transformations from :meth:`spread`."""
+        """Return outputs (N, K) averaged over transformations from :meth:`spread`."""
         shares = None if self.class_widths is None else self.class_widths.shares(len(eta))
         return self.network.average(images, self.group.exp(eta), shares)
 
@@ -271,23 +271,22 @@ class InvariantNetwork(LabelledLearner):
             effective_parameters=gammas,
         )
 
-    def save(self, folder: Path | str) -> Path:
-        """Write weights and settings; the network's code is the user's, see :meth:`load`."""
-        own = {"outputs": self.outputs, "profiles": [p.to_dict() for p in self.profiles]}
+    def meta(self) -> dict[str, Any]:
+        """Return settings; the network's code is the user's, see :meth:`load`."""
+        own: dict[str, Any] = {"profiles": [p.to_dict() for p in self.profiles]}
         own["class_profiles"] = [[p.to_dict() for p in each] for each in self.class_profiles]
         if self.class_widths is not None:
             own["class_widths"] = self.class_widths.pairs()
-        return save_model(folder, self, {**image_meta(self, self.name), **own})
+        return {**super().meta(), **acting_meta(self), **own}
 
     @classmethod
     def load(  # type: ignore[override]
         cls, folder: Path | str, module: nn.Module, device: torch.device | str = "cpu"
     ) -> Self:
         """Read what :meth:`save` wrote, into a module of the same structure."""
-        state, meta = load_learner(folder, cls.name, "invariant network")
-        arguments = image_arguments(meta, cls.kind)
-        del arguments["bounds"]
-        model = cls(module, **arguments)
+        state, meta = load_learner(folder, cls.name, cls.__name__)
+        shape, config = tuple(meta["shape"]), cls.kind.from_dict(meta["config"])
+        model = cls(module, stored_action(meta), shape, config, seed=meta["seed"])
         try:
             model.load_state_dict(state)
         except RuntimeError as error:

@@ -12,7 +12,7 @@ from symmetries.training.step import seeded
 
 
 def layer_names(module: nn.Module) -> list[str]:
-    """Names of the layers that own trained parameters, in order."""
+    """Return names of the layers that own trained parameters, in order."""
     names = [layer_of(name) for name, p in module.named_parameters() if p.requires_grad]
     return list(dict.fromkeys(names))
 

@@ -54,7 +54,7 @@ class Posterior:
         return 2 * self.factor.diagonal().log().sum()
 
     def retained(self) -> Tensor:
-        r"""The diagonal (P,) of R^T R (I + R^T R)^{-1}: how far data determine each weight.
+        r"""Return the diagonal (P,) of R^T R (I + R^T R)^{-1}: how far data determine each weight.
 
         Its sum is gamma, the effective number of parameters (MacKay 1992).
         """

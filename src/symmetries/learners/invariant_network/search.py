@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from symmetries._utils.provenance import source_digest, threads, versions
-from symmetries.learners.base import image_meta
+from symmetries.learners.base import LabelledLearner, acting_meta
 from symmetries.learners.invariant_network.candidates import trained_each
 from symmetries.learners.invariant_network.class_widths import ClassWidths
 from symmetries.learners.invariant_network.likelihoods import (
@@ -187,7 +187,7 @@ class Candidates:
             return
         weights = [value.detach().reshape(1, -1) for value in learner.state_dict().values()]
         identity = {
-            "settings": image_meta(learner, learner.name),
+            "settings": {**LabelledLearner.meta(learner), **acting_meta(learner)},
             "weights": fingerprint(tuple(weights)),
             "data": fingerprint((images, targets)),
             "run": {name: str(run.get(name)) for name in ("device", "precision")},
@@ -200,7 +200,7 @@ class Candidates:
             self.known = self._stored()
 
     def _stored(self) -> dict[str, tuple[float, ...]]:
-        """The values in the file, if it is one of this search; it may hold anything."""
+        """Return the values in the file, if it is one of this search; it may hold anything."""
         try:
             found = json.loads(read_regular(self.path)) if self.path else {}
             if found["identity"] == self.identity:
@@ -339,7 +339,7 @@ def line_search(values: Values, name: str, bound: float, points: int) -> WidthPr
 
 
 def _peaks(found: dict[int, Value]) -> list[int]:
-    """The highest local optima, the best first."""
+    """Return the highest local optima, the best first."""
     order = sorted(found)
     level = [-float("inf"), *(found[i][0] for i in order), -float("inf")]
     tops = [

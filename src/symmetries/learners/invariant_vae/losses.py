@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def joint_loss(model: "InvariantVAE", x: Tensor, step: Step) -> dict[str, Tensor]:
-    r"""Minus the ELBO with one sample of z, x_hat and eta for each image, the mean over a batch.
+    r"""Return minus the mean ELBO of a batch, with one sample of z, x_hat and eta for each image.
 
     .. math:: -E\left[\log N(x; T_\eta \hat x, \sigma^2) + \log p(\eta | z)
               - \log q(\eta | x)\right] + \beta\, KL(q(z | x) || p(z))
@@ -49,7 +49,7 @@ def joint_loss(model: "InvariantVAE", x: Tensor, step: Step) -> dict[str, Tensor
 def sampled_terms(
     model: "InvariantVAE", x: Tensor, z: Tensor, prototypes: Tensor, step: Step
 ) -> tuple[Tensor, Tensor]:
-    """Log-likelihood and KL of eta, each (B,), at one sample of q(eta | x)."""
+    """Return the log-likelihood and KL of eta, each (B,), at one sample of q(eta | x)."""
     eta, log_q = model.posterior.sample(x, 1, step.generator)
     moved = model.act(model.group.exp(eta[:, 0]), prototypes)
     fit = gaussian_log_prob(x, moved, model.noise).sum((1, 2, 3))
@@ -59,7 +59,7 @@ def sampled_terms(
 def finite_terms(
     model: "InvariantVAE", x: Tensor, z: Tensor, prototypes: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Expected log-likelihood and KL of the element, each (B,), summed over a finite group."""
+    """Return expected log-likelihood and KL of the element, each (B,), over a finite group."""
     log_q = model.log_posterior(x)
     log_p = model.log_prior(z)
     moved = model.act.orbit(model.group.elements(x.device), prototypes)
@@ -81,7 +81,7 @@ def beta(progress: Tensor, start: float) -> Tensor:
 def log_weights(
     model: "InvariantVAE", x: Tensor, k: int, generator: torch.Generator | None
 ) -> Tensor:
-    """Logarithms (N, k) of the importance weights, see :meth:`InvariantVAE.bound`.
+    """Return the logarithms (N, k) of the importance weights, see :meth:`InvariantVAE.bound`.
 
     Args:
         model: all networks.

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -13,21 +13,12 @@ from symmetries._validation.checks import check_generator, check_image_shape, ch
 from symmetries._validation.diagnose import diagnose_values
 from symmetries._validation.placement import check_like
 from symmetries.actions.base import Action
-from symmetries.actions.resolve import as_image_action
 from symmetries.data.base import ImageSet, images_to_learn, warn_if_large
 from symmetries.distributions.categorical import ConditionalCategorical
 from symmetries.distributions.mixture import COMPONENTS, GaussianMixture
 from symmetries.groups.base import Group
 from symmetries.groups.names import group_name
-from symmetries.groups.product import check_learnable
-from symmetries.groups.ranges import resolve_bounds
-from symmetries.learners.base import (
-    LearnerModule,
-    generative_numbers,
-    image_arguments,
-    image_meta,
-    run_options,
-)
+from symmetries.learners.base import ImageLearner, generative_numbers, run_options
 from symmetries.learners.invariant_vae.config import InvariantVAEConfig
 from symmetries.learners.invariant_vae.losses import (
     joint_loss,
@@ -53,7 +44,7 @@ from symmetries.nn.diagonal_gaussian import (
     inverse_softplus,
     split_gaussian,
 )
-from symmetries.training import History, Step, load_learner, save_model
+from symmetries.training import History, Step
 from symmetries.training.ensemble import TrainJob, TrainJobs, fit_alone
 from symmetries.training.recipe import plain_settings
 from symmetries.training.step import mix, seeded
@@ -64,7 +55,7 @@ INITIAL_PROTOTYPE_NOISE = 0.1
 NO_NOISE = -20.0  # whose softplus is 2e-9
 
 
-class InvariantVAE(LearnerModule):
+class InvariantVAE(ImageLearner):
     r"""z -> prototype and transformation -> x, learned jointly (Allingham et al. 2022).
 
     .. math:: z \sim N(m, t^2), \quad \hat x \sim p(\hat x | z), \quad \eta \sim p(\eta | z), \quad
@@ -89,6 +80,10 @@ class InvariantVAE(LearnerModule):
         (torch.Size([4, 1, 8, 8]), torch.Size([4, 3, 1]), torch.Size([4]))
     """
 
+    name = "invariant_vae"
+    kind = InvariantVAEConfig
+    config: InvariantVAEConfig
+
     def __init__(
         self,
         action: Action | Group[Any] | str,
@@ -99,15 +94,7 @@ class InvariantVAE(LearnerModule):
         fill: float | None = None,
         seed: int = 0,
     ) -> None:
-        super().__init__()
-        config = InvariantVAEConfig.resolve(config)
-        self.act = as_image_action(action, interpolation=config.interpolation, fill=fill)
-        self.config = config.replace(interpolation=self.act.interpolation)
-        self.group = self.act.group
-        check_learnable(self.group)
-        self.shape = shape
-        self.seed = seed
-        self.bounds = resolve_bounds(self.group, bounds)
+        super().__init__(action, shape, config, bounds, fill, seed)
         c, objective = self.config.network, self.config.objective
         options: dict[str, Any] = {"channels": c.channels, "strides": c.strides}
         options |= {"hidden": c.hidden, "half": c.half}
@@ -118,7 +105,6 @@ class InvariantVAE(LearnerModule):
             self.posterior = Posterior(shape, self.group, self.bounds, self.config, self.act)
         self.prior = GaussianPrior(c.latent)
         self.codes: GaussianMixture | None = None
-        self.history: History | None = None
         self.register_load_state_dict_pre_hook(make_room)  # type: ignore[no-untyped-call]
         self.register_buffer("limit", objective.invariance * torch.tensor(self.bounds))
         self.limit: Tensor
@@ -177,7 +163,7 @@ class InvariantVAE(LearnerModule):
     def encode(
         self, x: Tensor, views: int = VIEWS, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Mean and scale, each (N, latent), of q(z | x), averaged over views of each image.
+        """Return mean and scale, each (N, latent), of q(z | x), averaged over views of each image.
 
         Args:
             x: (N, C, H, W).
@@ -195,16 +181,16 @@ class InvariantVAE(LearnerModule):
         return mean.unflatten(0, count).mean(1), scale.unflatten(0, count).mean(1)
 
     def decode(self, z: Tensor) -> Tensor:
-        """Means (N, C, H, W) of p(x_hat | z)."""
+        """Return the means (N, C, H, W) of p(x_hat | z)."""
         return self.decoder(z)
 
     def log_posterior(self, x: Tensor) -> Tensor:
-        """Log q(g | x) of all elements of a finite group, (N, order)."""
+        """Return log q(g | x) of all elements of a finite group, (N, order)."""
         context, _ = self.posterior(x)
         return cast(ConditionalCategorical, self.posterior.distribution).log_probs(context)
 
     def log_prior(self, z: Tensor) -> Tensor:
-        """Log p(g | z) of all elements of a finite group, (N, order)."""
+        """Return log p(g | z) of all elements of a finite group, (N, order)."""
         context = self.prior_eta(z)
         return cast(ConditionalCategorical, self.prior_eta.distribution).log_probs(context)
 
@@ -216,7 +202,7 @@ class InvariantVAE(LearnerModule):
 
     @torch.no_grad()
     def sample_eta(self, x: Tensor, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """Transformations (N, n, dim) from q(eta | x); whole steps for finite groups."""
+        """Draw transformations (N, n, dim) from q(eta | x); whole steps for finite groups."""
         check_image_shape(x, self.shape, "x")
         check_whole(n, "n")
         check_like(x, self.free_noise, "x")
@@ -229,7 +215,7 @@ class InvariantVAE(LearnerModule):
     def sample_prior_eta(
         self, x: Tensor, n: int, generator: torch.Generator | None = None
     ) -> Tensor:
-        """Transformations (N, n, dim) from p(eta | z) at the mean codes of images."""
+        """Draw transformations (N, n, dim) from p(eta | z) at the mean codes of images."""
         check_image_shape(x, self.shape, "x")
         check_whole(n, "n")
         check_generator(generator)
@@ -239,13 +225,13 @@ class InvariantVAE(LearnerModule):
 
     @torch.no_grad()
     def reconstruct(self, x: Tensor) -> Tensor:
-        """Prototypes moved back (N, C, H, W), by the likeliest of some samples of q(eta | x)."""
+        """Return prototypes moved back (N, C, H, W), by the likeliest of some samples of eta."""
         prototypes = self.prototype(x)
         parts = zip(x.split(512), prototypes.split(512), strict=True)
         return torch.cat([moved_back(self, part, hat) for part, hat in parts])
 
     def reconstruction_error(self, x: Tensor) -> Tensor:
-        """Mean square difference (N,) between images and their reconstructions."""
+        """Return the mean square difference (N,) between images and their reconstructions."""
         return (self.reconstruct(x) - x).square().mean((1, 2, 3))
 
     def fit_codes(
@@ -258,7 +244,7 @@ class InvariantVAE(LearnerModule):
     def sample(
         self, n: int, generator: torch.Generator | None = None, codes: str = "prior"
     ) -> tuple[Tensor, Tensor]:
-        """New images and their prototypes, each (n, C, H, W): z -> prototype -> eta -> x.
+        """Draw new images and their prototypes, each (n, C, H, W): z -> prototype -> eta -> x.
 
         Codes z are from the "prior", or from the density "fitted" by :meth:`fit_codes`.
         """
@@ -273,7 +259,7 @@ class InvariantVAE(LearnerModule):
     def bound(
         self, x: Tensor, samples: int = 300, generator: torch.Generator | None = None
     ) -> Tensor:
-        r"""Importance-weighted lower bound (N,) on log p(x), in nats; K joint samples.
+        r"""Return an importance-weighted lower bound (N,) on log p(x) in nats, of K joint samples.
 
         .. math:: \log \frac1K \sum_k \frac{N(x; T_{\eta_k} \hat x_k, \sigma^2)\, p(\eta_k | z_k)\,
                   p(z_k)}{q(\eta_k | x)\, q(z_k | x)}
@@ -324,12 +310,4 @@ class InvariantVAE(LearnerModule):
     def save(self, folder: Path | str) -> Path:
         """Write the model: weights and what is needed to build it again."""
         check_own_prior(self)
-        return save_model(folder, self, image_meta(self, "invariant_vae"))
-
-    @classmethod
-    def load(cls, folder: Path | str, device: torch.device | str = "cpu") -> Self:
-        """Read what :meth:`save` wrote."""
-        state, meta = load_learner(folder, "invariant_vae", "invariant VAE")
-        model = cls(**image_arguments(meta, InvariantVAEConfig))
-        model.load_state_dict(state)
-        return model.to(device)
+        return super().save(folder)

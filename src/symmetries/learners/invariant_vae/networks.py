@@ -49,7 +49,7 @@ class Prior(nn.Module):
                 part.requires_grad_(False)
 
     def forward(self, z: Tensor) -> Tensor:
-        """The context (N, latent) of codes."""
+        """Return the context (N, latent) of codes."""
         return z if self.conditional else torch.zeros_like(z)
 
     def log_prob(self, eta: Tensor, z: Tensor) -> Tensor:
@@ -121,7 +121,7 @@ class Posterior(nn.Module):
                 last.bias[self.dim :] = free - UNIT
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The context (N, features) of images (N, C, H, W), and the centre (N, dim)."""
+        """Return the context (N, features) of images (N, C, H, W), and the centre (N, dim)."""
         if len(self.views) == 1:
             context: Tensor = self.features(x)
             return context, self.centre(self.head(context) if self.around else context[:, :0])
@@ -138,7 +138,7 @@ class Posterior(nn.Module):
         return context, self.centre(torch.stack(back, -1).mean(1))
 
     def centre(self, vectors: Tensor) -> Tensor:
-        """The directions of vectors (N, 2 m), m cosines and m sines, as parameters (N, dim)."""
+        """Return directions of vectors (N, 2 m), m cosines and m sines, as parameters (N, dim)."""
         cosine, sine = vectors.chunk(2, -1)
         angles = iter(torch.atan2(sine, cosine).unbind(-1))
         zero = vectors.new_zeros(len(vectors))
@@ -148,7 +148,7 @@ class Posterior(nn.Module):
     def sample(
         self, x: Tensor, n: int, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Parameters (N, n, dim) from q(eta | x), and their log-densities (N, n); Lie groups."""
+        """Draw parameters (N, n, dim) from q(eta | x), with log-densities (N, n); Lie groups."""
         context, centre = self(x)
         delta = self.distribution.sample(context, n, generator)
         if len(self.windings) > 1:  # as near as whole turns bring it: more of them need not count
@@ -168,7 +168,7 @@ def circle_angles(
 
 
 def whole_turns(group: Group[Any], bounds: Sequence[float], config: InvariantVAEConfig) -> Tensor:
-    """0, 1, -1, 2 and -2 turns (5, dim) of an angle that closes up; none (1, dim) otherwise.
+    """Return 0, 1, -1, 2 and -2 turns (5, dim) of an angle that closes up; else none (1, dim).
 
     Of a single angle only: sums over the turns of several would take long.
     """
@@ -192,7 +192,7 @@ def wound_log_prob(
     context: Tensor,
     windings: Tensor,
 ) -> Tensor:
-    """Log-density (N, S) of parameters (N, S, dim), summed over whole turns (W, dim)."""
+    """Return the log-density (N, S) of parameters (N, S, dim), summed over whole turns (W, dim)."""
     if len(windings) == 1:
         return torch.as_tensor(distribution.log_prob(eta, context))
     points = eta[:, :, None] + windings
@@ -203,7 +203,7 @@ def wound_log_prob(
 def make_distribution(
     group: Group[Any], bounds: Sequence[float], context: int, config: InvariantVAEConfig
 ) -> ConditionalFlow | ConditionalCategorical:
-    """A conditional distribution over the group."""
+    """Return a conditional distribution over the group."""
     if group.finite:
         return ConditionalCategorical(group.order, context, hidden=config.flow.conditioner)
     return ConditionalFlow(

@@ -43,7 +43,7 @@ def log_likelihood(
     draws: int = 1,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Expected log-likelihood (R, B) of the targets, for outputs N(mean, variance).
+    """Return the expected log-likelihood (R, B) of the targets, for outputs N(mean, variance).
 
     Args:
         model: whose task and noise count.
@@ -92,7 +92,7 @@ def expected_sites(
 
 
 def images_of(batch: Sequence[Tensor], sets: Sequence[int] | None = None) -> Tensor:
-    """The images of each run: those of the only set, or of the set that belongs to each run.
+    """Return the images of each run: those of the only set, or of the set that belongs to each run.
 
     Args:
         batch: one or several tensors (B, C, H, W).
@@ -181,7 +181,7 @@ def elbo_loss(
 
 
 def _bound(kl: Tensor, fit: Tensor, examples: int) -> dict[str, Tensor]:
-    """The loss of all runs and its two parts, from KL (R,) and log-likelihoods (R, B)."""
+    """Return the loss of all runs and its two parts, from KL (R,) and log-likelihoods (R, B)."""
     kl, fit = kl / examples, fit.mean(1)
     return {"loss": (kl - fit).sum(), "log_likelihood": fit.mean(), "kl": kl.mean()}
 
@@ -218,7 +218,7 @@ def augerino_loss(
     sampling: Sampling = "random",
     sets: Sequence[int] | None = None,
 ) -> "Loss":
-    """Cross-entropy minus strength times the norm of the widths (Benton et al. 2020).
+    """Return the cross-entropy minus strength times the norm of the widths (Benton et al. 2020).
 
     The baseline that learns widths of a point estimate by rewarding them outright. Augerino's
     density is U(-w/2, w/2): its w is twice our half-width.

@@ -52,7 +52,7 @@ def refitted_elbo(
     chunk: int = 2000,
     seed: int = 0,
 ) -> Tensor:
-    """The bound (R,) on the log marginal likelihood at given half-widths, in nats.
+    """Return the bound (R,) on the log marginal likelihood at given half-widths, in nats.
 
     The last layer takes natural-gradient steps over all examples; filters and networks stay.
     Transformations and noise are the same at all widths, so that differences are of the widths
@@ -102,7 +102,7 @@ def refitted_elbo(
     parts = list(zip(*(tensor.split(chunk) for tensor in images), strict=True))
 
     def averages() -> Iterator[Tensor]:
-        """Features of each chunk."""
+        """Yield features of each chunk."""
         for part in parts:
             if sampling != "random":
                 generator.manual_seed(seed)
@@ -112,7 +112,7 @@ def refitted_elbo(
     kept = None if sampling == "random" else list(averages())
 
     def features() -> Iterable[Tensor]:
-        """Features of each chunk for one pass over the examples."""
+        """Return features of each chunk for one pass over the examples."""
         if kept is None:
             return averages()
         generator.manual_seed(seed)

@@ -20,6 +20,7 @@ from symmetries.learners.orbit_posterior.reading import (
     CHUNK,
     MASS,
     Densities,
+    drawn_lines,
     effective_number,
     read,
     read_moved,
@@ -33,6 +34,7 @@ FINE = 8  # parts of a cell, between whose middles densities are interpolated
 LEVELS = 201
 KNOTS = 21
 SPREAD = 0.02  # of the mass
+MOVES_OF_FEW = 4  # known moves of each picture where every one counts
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Sets:
     Args:
         lengths: (N, LEVELS) of the sets that hold 0 to all of the mass, in the parameter's unit;
             for a finite group the effective number of elements, whatever the mass.
-        needed: (N,) mass of the smallest set that contains the true move.
+        needed: (N, K) mass of the smallest set that contains the true move, for K known moves.
     """
 
     lengths: Tensor
@@ -72,6 +74,13 @@ class Sets:
             return float(self.widths().median())
         return float(self.widths(float(self.needed[rows].quantile(MASS)))[rows].median())
 
+    def log_error(self, resamples: int, seed: int) -> float:
+        """Standard error of the width's logarithm, by a bootstrap over pictures."""
+        generator = torch.Generator().manual_seed(seed)
+        draws = torch.randint(len(self), (resamples, len(self)), generator=generator)
+        widths = torch.tensor([self.width(rows) for rows in draws])
+        return float(widths.clamp_min(1e-9).log().std())
+
 
 def joined(parts: Sequence[Sets]) -> Sets:
     """The sets of several groups of pictures, one after the other."""
@@ -84,36 +93,41 @@ def read_sets(
     """Densities of pictures (N, C, H, W), shrunk, and their sets, one entry for each coordinate.
 
     The mass that is needed comes from moved pictures: a network that tells too little gives all
-    pictures the same density, and around the picture itself that may seem right.
+    pictures the same density, and around the picture itself that may seem right. Poses that are
+    computed are those of the data, and the pictures stay as they are: stretches of turned pictures
+    have other directions, in which the data vary by other amounts.
     """
     densities = read(model, network, images, seed)
-    moved, truth = read_moved(model, network, images, mix(seed, 31))
     generator = torch.Generator().manual_seed(mix(seed, 32))
-    ties = torch.rand(len(images), generator=generator)
-    pairs = zip(densities, moved, truth.unbind(-1), strict=True)
-    return densities, [sets_of(own, other, value, ties) for own, other, value in pairs]
+    drawn = drawn_lines(model)
+    still = [d.coordinate.kind == "line" and d.coordinate.name not in drawn for d in densities]
+    needed: list[list[Tensor]] = [[] for _ in densities]
+    for number in range(MOVES_OF_FEW if model.few else 1):
+        ties = torch.rand(len(images), generator=generator)
+        truth = torch.zeros(len(images), len(densities))
+        moved = densities
+        if not all(still):
+            moved, truth = read_moved(model, network, images, mix(seed, 31, number))
+        for j, density in enumerate(moved):
+            known = (densities[j], torch.zeros_like(ties)) if still[j] else (density, truth[:, j])
+            needed[j].append(needed_mass(*known, ties))
+    pairs = zip(densities, needed, strict=True)
+    return densities, [sets_of(own, torch.stack(mass, -1)) for own, mass in pairs]
 
 
-def sets_of(density: Densities, moved: Densities, truth: Tensor, ties: Tensor) -> Sets:
-    """The sets of pictures.
-
-    Args:
-        density: of the pictures as they are: gives the lengths.
-        moved: of the pictures after known moves: gives the mass that is needed.
-        truth: (N,) the true moves of those.
-        ties: (N,) uniform numbers that say which of equally likely places come first.
-    """
+def sets_of(density: Densities, needed: Tensor) -> Sets:
+    """The sets of pictures as they are, and the mass (N, K) that is needed after known moves."""
     coordinate = density.coordinate
     if coordinate.kind == "finite":
         number = effective_number(density.mass)
-        return Sets(number[:, None].expand(-1, LEVELS).clone(), torch.full_like(number, MASS))
+        return Sets(number[:, None].expand(-1, LEVELS).clone(), torch.full_like(needed, MASS))
     fine = refined(density)
     ordered = fine.sort(-1, descending=True).values
     total = ordered.cumsum(-1)
     cells = torch.arange(1, fine.shape[1] + 1, dtype=fine.dtype).expand_as(total).contiguous()
     levels = torch.linspace(0, 1, LEVELS).expand(len(fine), -1).contiguous()
     lengths = _interpolated(levels, total, cells) * (coordinate.span / fine.shape[1])
-    return Sets(lengths, _needed(refined(moved), moved, truth, ties))
+    return Sets(lengths, needed)
 
 
 def refined(density: Densities) -> Tensor:
@@ -142,7 +156,7 @@ def recalibrated(density: Densities, needed: Tensor) -> Densities:
 
     Args:
         density: (N, cells).
-        needed: (M,) of the pictures that calibrate.
+        needed: (M, K) of the pictures that calibrate.
     """
     if density.coordinate.kind == "finite":
         return density
@@ -182,9 +196,19 @@ def shortest_arc(density: Densities, share: float = MASS) -> Tensor:
     return best * density.cell
 
 
-def _needed(fine: Tensor, density: Densities, truth: Tensor, ties: Tensor) -> Tensor:
-    """Mass (N,) of the places that are likelier than the true ones."""
-    cells, coordinate = fine.shape[1], density.coordinate
+def needed_mass(density: Densities, truth: Tensor, ties: Tensor) -> Tensor:
+    """Mass (N,) of the smallest sets of moved pictures that contain their true moves.
+
+    Args:
+        density: of the pictures after known moves.
+        truth: (N,) the true moves.
+        ties: (N,) uniform numbers that say which of equally likely places come first.
+    """
+    coordinate = density.coordinate
+    if coordinate.kind == "finite":
+        return torch.full_like(truth, MASS)
+    fine = refined(density)
+    cells = fine.shape[1]
     place = (truth / coordinate.reach + 1) / 2 * cells - 0.5
     low = place.floor()
     both = [low.long(), low.long() + 1]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from symmetries.learners.orbit_posterior.planting import Planted, nearest_planted
 from symmetries.learners.orbit_posterior.rounds import UNSETTLED
+from symmetries.learners.orbit_posterior.verdicts import CHANCE
 
 if TYPE_CHECKING:
     from symmetries.learners.orbit_posterior.model import OrbitPosterior
@@ -24,7 +25,8 @@ def about_width(part: "ParameterSummary", width: float, planted: list[Planted]) 
     row = nearest_planted(planted, part.name, width)
     missed = 0.0 if row is None else math.log(max(row.ratio, 1e-3))
     harmless = part.verdict == "absent" and missed > 0  # what is found too wide hides nothing
-    if row is not None and abs(missed) > POOR_RECOVERY and not harmless:
+    allowed = POOR_RECOVERY if row is None else math.hypot(POOR_RECOVERY, CHANCE * row.error)
+    if row is not None and abs(missed) > allowed and not harmless:
         found.append(
             f"{part.name}: of a planted width that should give {row.expected:.3g} {row.unit}, "
             f"{row.recovered:.3g} were recovered"

@@ -145,8 +145,8 @@ class OrbitConfig(Config):
 
     Args:
         bins: of the histogram of each continuous parameter.
-        folds: parts of the data; each is read by a fit that has not seen it. None: four below
-            1,500 pictures, where every one counts, and two above.
+        folds: parts of the data; each is read by a fit that has not seen it. None: seven below
+            600 pictures and four below 1,500, where every one counts, and two above.
         held_out: share of a fit's pictures that decide when to stop.
         check: plant known transformations and report what was recovered.
         views: how pictures are shown.

@@ -38,8 +38,15 @@ from symmetries.training.resume import stored_threads
 from symmetries.training.side_by_side import threads_of_a_fit, torch_threads
 
 LOOKED_AT = 4096
-FEW_PICTURES = 1500  # below, every one counts
-MANY_FOLDS, FEW_FOLDS = 4, 2
+FEW_PICTURES, VERY_FEW = 1500, 600  # below, every one counts
+MOST_FOLDS, MANY_FOLDS, FEW_FOLDS = 7, 4, 2
+
+
+def folds_for(count: int) -> int:
+    """How many folds that many pictures are cut into: the fewer, the more of them a fit sees."""
+    if count < VERY_FEW:
+        return MOST_FOLDS
+    return MANY_FOLDS if count < FEW_PICTURES else FEW_FOLDS
 
 
 class OrbitPosterior(LearnerModule):
@@ -159,7 +166,7 @@ class OrbitPosterior(LearnerModule):
             small = small - self.ground_of(small)
         some = some_of(small, LOOKED_AT)
         self.levels = (float(some.mean()), float(some.std().clamp_min(1e-6)))
-        self.fold_count = folds or (MANY_FOLDS if len(data) < FEW_PICTURES else FEW_FOLDS)
+        self.fold_count = folds or folds_for(len(data))
         self.frame = find_frame(some, float(self.action.fill))
         reach, self.poses = dict(self.given_reach), None
         if computed(self.chart, self.frame.plain):
@@ -277,9 +284,14 @@ class OrbitPosterior(LearnerModule):
             return findings(self, small, labels, class_names, examples=examples, seed=seed)
 
     @property
+    def few(self) -> bool:
+        """Whether there are so few pictures that every one counts."""
+        return self.fold_count > FEW_FOLDS
+
+    @property
     def smaller_share(self) -> float:
         """Share of a fit's pictures that the smaller one learns from; more, if they are few."""
-        return 1 / 2 if self.fold_count == FEW_FOLDS else 2 / 3
+        return 2 / 3 if self.few else 1 / 2
 
     def folds(self, count: int) -> Tensor:
         """The fold (N,) of each of that many pictures: its fit has not seen them."""

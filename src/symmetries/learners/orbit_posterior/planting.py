@@ -2,6 +2,7 @@
 
 import copy
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from symmetries.learners.orbit_posterior.building import build_networks
-from symmetries.learners.orbit_posterior.calibrating import Sets, read_sets
+from symmetries.learners.orbit_posterior.calibrating import Sets, joined, read_sets
 from symmetries.learners.orbit_posterior.chart import Coordinate
 from symmetries.learners.orbit_posterior.expected_widths import expected_widths
 from symmetries.learners.orbit_posterior.fitting import Fit
@@ -20,6 +21,7 @@ from symmetries.learners.orbit_posterior.reading import MASS, Densities
 from symmetries.learners.orbit_posterior.rounds import fit_round, split_held_out
 from symmetries.learners.orbit_posterior.separate_poses import shares_of_poses
 from symmetries.learners.orbit_posterior.verdicts import (
+    CHANCE,
     SEEN,
     SYSTEMATIC,
     Headline,
@@ -56,6 +58,7 @@ class Planted:
         length: expected width in the parameter's own unit.
         visible: whether it could be seen: data that turn fully show no further turns.
         added: whether it came on top of what the data had, and not in its place.
+        error: standard error of the logarithm of what was found, by a bootstrap over pictures.
     """
 
     name: str
@@ -67,6 +70,7 @@ class Planted:
     length: float
     visible: bool
     added: bool = True
+    error: float = 0.0
 
 
 def nearest_planted(planted: list[Planted], name: str, width: float) -> Planted | None:
@@ -87,54 +91,56 @@ def with_misses(line: Headline, coordinate: Coordinate, planted: list[Planted]) 
     missed = nearest_planted(planted, coordinate.name, line.width)
     if missed is None or coordinate.kind == "finite":
         return line
-    ratios = [_beyond(missed.ratio)]
+    ratios = [_beyond(missed)]
     if coordinate.kind == "circle":
         ratios = [max(ratios[0], line.width / uniform_width(coordinate))]  # no interval exceeds it
     elif missed.added:
         wide, before = max(rows, key=lambda p: p.length), line.width**2
-        added = (wide.length * _beyond(wide.ratio)) ** 2 - before
+        added = (wide.length * _beyond(wide)) ** 2 - before
         share = added / max(wide.length**2 - before, 1e-12)
         ratios = [max(ratios[0], 1.0), min(max(share, 0.05), 1.0) ** 0.5]
     right = [line.width / ratio for ratio in ratios]
     return replace(line, low=min(line.low, *right), high=max(line.high, *right))
 
 
-def _beyond(ratio: float) -> float:
-    """A ratio of widths, less what the systematic error of widths may have made of one."""
-    missed = math.log(ratio)
-    return math.exp(math.copysign(max(0.0, abs(missed) - SYSTEMATIC), missed))
+def _beyond(row: Planted) -> float:
+    """A ratio of widths, less what the systematic error of widths and chance may have made."""
+    missed, allowed = math.log(row.ratio), math.hypot(SYSTEMATIC, CHANCE * row.error)
+    return math.exp(math.copysign(max(0.0, abs(missed) - allowed), missed))
 
 
 @dataclass(frozen=True)
 class Unseen:
-    """Pictures that the first fit has not seen, and which of them can be told.
+    """Pictures that a fit has not seen, and which of them can be told.
 
     Args:
         rows: (M,) of the data.
         told: by coordinate, (M,): chosen by another fit, before anything was planted.
+        fold: of these pictures.
     """
 
     rows: Tensor
     told: tuple[Tensor, ...]
+    fold: int = 0
 
 
 def plant_and_recover(
     model: "OrbitPosterior",
     images: Tensor,
-    unseen: Unseen,
+    unseen: Sequence[Unseen],
     means: list[Tensor],
     widths: list[float],
     seed: int,
 ) -> list[Planted]:
     """Plant a narrow and a wide transformation, all parameters at once, and fit again.
 
-    Each fit starts from the weights of the first fold and takes as many steps as a first round, or
-    several times as many where shapes change.
+    Each fit starts from the weights of a fold and takes as many steps as a first round, or several
+    times as many where shapes change.
 
     Args:
         model: fitted.
         images: (N, C, H, W) of its fit, shrunk.
-        unseen: where widths are read.
+        unseen: where widths are read, for each fold that is fitted again.
         means: mean density of each coordinate of the told pictures, centred.
         widths: of each coordinate as found before.
         seed: of what is planted.
@@ -152,16 +158,19 @@ def plant_and_recover(
         planted = moved(model, u, images)
         places.append(ranges)
         steps = SHAPES_SHARE if model.chart.shapes else SHARE
-        refits.append(partial(_refit, model, planted, unseen.rows, mix(seed, 22, number), steps))
+        for part in unseen:
+            refits.append(partial(_refit, model, planted, part, mix(seed, 22, number), steps))
     rows = []
     at_a_time = None if model.shares_cores else 1
     every = side_by_side(refits, at_a_time, model.threads, model.device)
-    for share, ranges, (_, found) in zip((NARROW, WIDE), places, every, strict=True):
+    for number, (share, ranges) in enumerate(zip((NARROW, WIDE), places, strict=True)):
         expected = expected_widths(model.chart, means, share, mix(seed, 25))
+        found = [sets for _, sets in every[number * len(unseen) : (number + 1) * len(unseen)]]
         for j, c in enumerate(model.chart.coordinates):
-            width = found[j][unseen.told[j]].width()
-            how = (share, expected[j], ranges.get(c.name))
-            rows.append(_row(model, c, widths[j], width, *how))
+            pairs = zip(found, unseen, strict=True)
+            told = joined([sets[j][part.told[j]] for sets, part in pairs])
+            how = (share, expected[j], ranges.get(c.name), mix(seed, 26, number, j))
+            rows.append(_row(model, c, widths[j], told, *how))
     return rows
 
 
@@ -233,7 +242,7 @@ def _posed_refit(
         u[:, j] = (torch.rand(len(images), generator=generator) - 0.5) * width / (2 * MASS * order)
         posed = moved(model, u, posed)
     how = (mix(seed, 23), POWER_SHARE, fresh)
-    densities, sets = _refit(model, posed, unseen.rows, *how)
+    densities, sets = _refit(model, posed, unseen, *how)
     told = unseen.told[j]
     return replace(densities[j], mass=densities[j].mass[told]), sets[j][told]
 
@@ -241,40 +250,41 @@ def _posed_refit(
 def _refit(
     model: "OrbitPosterior",
     images: Tensor,
-    unseen: Tensor,
+    unseen: Unseen,
     seed: int,
     share: float,
     fresh: bool = False,
 ) -> tuple[list[Densities], list[Sets]]:
     """Densities and sets (M,) of unseen pictures after a training.
 
-    It begins where the first fit stands, or with a fresh network, and takes a ``share`` of the
-    steps of a first round.
+    It begins where the fit of their fold stands, or with a fresh network, and takes a ``share`` of
+    the steps of a first round.
     """
-    recipe = model.config.training
-    rest = images[model.folds(len(images)) != 0]
+    recipe, fold = model.config.training, unseen.fold
+    rest = images[model.folds(len(images)) != fold]
     kept, held = split_held_out(rest, model.config.held_out, seed)
     run = {**RUN, "device": model.device.type}
-    network: Any = build_networks(model)[0] if fresh else copy.deepcopy(model.fits[0])
+    network: Any = build_networks(model)[0] if fresh else copy.deepcopy(model.fits[fold])
     if fresh:
-        Fit(model, network, 0, rest, run, "planted").look_at_views()
+        Fit(model, network, fold, rest, run, "planted").look_at_views()
     lr = recipe.lr if fresh else recipe.lr / 2
     short = replace(recipe, steps=max(1, round(share * recipe.steps)), lr=lr)
     fit_round(model, network, kept, held, short, run, "planted", mix(seed, 5))
-    return read_sets(model, network.to(model.device).eval(), images[unseen], mix(seed, 6))
+    return read_sets(model, network.to(model.device).eval(), images[unseen.rows], mix(seed, 6))
 
 
 def _row(
     model: "OrbitPosterior",
     c: Coordinate,
     width: float,
-    found: float,
+    told: Sets,
     share: float,
     expected: float,
     place: float | None,
+    seed: int,
 ) -> Planted:
-    """What was recovered of one coordinate: ``found`` where ``expected`` should be."""
-    side = max(model.shape[1:])
+    """What was recovered of one coordinate: the width of ``told`` where ``expected`` should be."""
+    side, found = max(model.shape[1:]), told.width()
     finite = c.kind == "finite"
     uniform = float(c.size) if finite else MASS * c.span
     planted = uniform if finite else share * uniform
@@ -292,4 +302,5 @@ def _row(
         length=expected,
         visible=visible,
         added=place is None,
+        error=told.log_error(model.config.reading.resamples, seed),
     )

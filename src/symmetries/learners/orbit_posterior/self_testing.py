@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 # occur once tell nothing of each other's poses, so that a network must learn from many what such
 # contents look like.
 FEWEST_FOR_WIDE, FEWEST_OF_EACH = 10_000, 200
+FOLDS_OF_FEW = 2  # on which the self-test is read where every picture counts
 NO_GAIN = 0.02  # nats: what explains unseen poses better than that is no uniform law
 
 
@@ -78,26 +79,29 @@ def check_on_data(
         order = pose_order(told) if in_parts(told) else None
         if order is not None:
             enough = repeats and count >= FEWEST_OF_EACH
-            settings = (model, images, unseen, j, line.width, order, seed)
+            settings = (model, images, unseen[0], j, line.width, order, seed)
             if enough and one_pose_is_seen(*settings):
                 separate.add(c.name)
         elif (wide or full) and _enough(model, count, repeats, full):
-            power[c.name] = power_width(model, images, unseen, j, line.width, seed)
+            power[c.name] = power_width(model, images, unseen[0], j, line.width, seed)
     return Checked(planted, power, separate)
 
 
 def _unseen(
     model: "OrbitPosterior", found: Crossed, lines: list[Headline], usable: Tensor
-) -> Unseen:
-    """Pictures of the first fold on which the self-test is read."""
-    count = min(len(found.fewer[0]), model.config.reading.pictures // 4)
-    told = []
-    for line in lines:
-        every = torch.zeros(len(usable), dtype=torch.bool)
-        every[usable] = line.told
-        own = every[:count] if bool(every[:count].any()) else usable[:count]
-        told.append(own if bool(own.any()) else torch.ones_like(own))
-    return Unseen(found.rows[:count], tuple(told))
+) -> list[Unseen]:
+    """Pictures of the first folds on which the self-test is read."""
+    parts = []
+    for fold in range(FOLDS_OF_FEW if model.few else 1):
+        places = (found.folds == fold).nonzero()[: model.config.reading.pictures // 4, 0]
+        told = []
+        for line in lines:
+            every = torch.zeros(len(usable), dtype=torch.bool)
+            every[usable] = line.told
+            own = every[places] if bool(every[places].any()) else usable[places]
+            told.append(own if bool(own.any()) else torch.ones_like(own))
+        parts.append(Unseen(found.rows[places], tuple(told), fold))
+    return parts
 
 
 def _enough(model: "OrbitPosterior", count: int, repeats: bool, full: bool) -> bool:

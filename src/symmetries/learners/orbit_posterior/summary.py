@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 
 DRIFTED = 0.05  # logarithm of a width, by what the last of several rounds changed it
 TURNED = "different contents that occur in every turn do not show how they are stretched"
-SHEARED = "beside shears, and turns that are asked for, scales come out too wide"
 SEVERAL = "pictures look alike in several separate poses, or these poses occur"
 
 
@@ -171,7 +170,6 @@ def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> tuple[Orbit
         for d, line in pairs
     ]
     restless = max(model.rises) > UNSETTLED
-    sheared = _sheared(found.reading, lines)
     parts: list[ParameterSummary] = []
     for j, (density, line) in enumerate(zip(found.reading, lines, strict=True)):
         coordinate = density.coordinate
@@ -194,8 +192,6 @@ def summarise(model: "OrbitPosterior", images: Tensor, seed: int) -> tuple[Orbit
         turned = verdict == "partial" and coordinate.name in DIRECTED and _full(parts, "rotation")
         if turned and not contents_alike(images[found.rows], model.chart, model.frame):
             verdict, why = "cannot be told", TURNED
-        if verdict == "partial" and sheared and coordinate.name in ("scale_x", "scale_y"):
-            verdict, why = "cannot be told", SHEARED
         if verdict == "partial" and unsettled and model.chart.shapes:
             verdict, why = "cannot be told", "training had not settled; train longer"
         if verdict == "partial" and cut_off(model, coordinate.name):
@@ -250,15 +246,6 @@ def untold_interval(
         return replace(line, low=least, high=uniform_width(coordinate))
     low = line.low if why in (LOOSE_INTERVAL, SMALL_WIDTH, SEVERAL) else least
     return replace(line, low=low, high=max(line.high, others or 0.0))
-
-
-def _sheared(reading: Sequence[Densities], lines: Sequence[Headline]) -> bool:
-    """Whether content is sheared as well as turned, by all that is known."""
-    verdicts = {
-        density.coordinate.name: verdict_of(density.coordinate, line, None)[0]
-        for density, line in zip(reading, lines, strict=True)
-    }
-    return "rotation" in verdicts and verdicts.get("shear", "absent") != "absent"
 
 
 def _full(parts: list[ParameterSummary], name: str) -> bool:

@@ -206,6 +206,8 @@ def verdict_of(
     wide = coordinate.kind == "circle" and line.width >= WIDE_SHARE * uniform
     if wide and not seen:
         return "cannot be told", "so large a width may be all that the network can tell", limit
+    if wide and power is not None:  # what made too much of half the width may do so with this one
+        line = replace(line, low=min(line.low, line.width**2 / 2 / power * math.exp(SYSTEMATIC)))
     if line.high < least or (finite and line.width < least):
         return "absent", "", line
     low, width = max(line.low, 1e-9), max(line.width, 1e-9)

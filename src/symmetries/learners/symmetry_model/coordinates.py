@@ -13,17 +13,17 @@ EXPLAINED = 0.35  # a turn about a point is one that leaves less than this share
 
 
 def repeat_elements(element: Any, n: int) -> Any:  # noqa: ANN401 - elements differ by group
-    """Elements with leading shape (N,) as (N, n)."""
+    """Return elements with leading shape (N,) as (N, n)."""
     return map_element(lambda e: e[:, None].expand(len(e), n, *e.shape[1:]), element)
 
 
 def split_elements(element: Any, count: int) -> Any:  # noqa: ANN401 - elements differ by group
-    """Elements with leading shape (N S,) as (N, S), for N = ``count``."""
+    """Return elements with leading shape (N S,) as (N, S), for N = ``count``."""
     return map_element(lambda e: e.unflatten(0, (count, -1)), element)
 
 
 def read_motions(group: Group[Any], element: Any, content: Tensor | None = None) -> Tensor:  # noqa: ANN401
-    """Logarithms (N, S, dim) of transformations, with shifts measured in the moved picture.
+    """Return logarithms (N, S, dim) of transformations, with shifts measured in the moved picture.
 
     A shift in the logarithm is a velocity: beside a rotation the picture moves along an arc. So
     shifts are read as how far one point c of the picture moves, T c - c. That point is where the
@@ -98,18 +98,18 @@ def pixel_centres(count: int, longer: int, dtype: torch.dtype, device: torch.dev
 
 
 def _motion(linear: Tensor, shift: Tensor, point: Tensor) -> Tensor:
-    """How far transformations (N, S) move a point (N, 2) of each image, (N, S, 2)."""
+    """Return how far transformations (N, S) move a point (N, 2) of each image, (N, S, 2)."""
     point = point[:, None]
     return (linear @ point[..., None])[..., 0] + shift - point
 
 
 def _spread(moved: Tensor) -> Tensor:
-    """Root of the mean square distance from the mean, (N,)."""
+    """Return the root of the mean square distance from the mean, (N,)."""
     return (moved - moved.mean(1, keepdim=True)).square().sum(-1).mean(1).sqrt()
 
 
 def resting_point(linear: Tensor, shift: Tensor) -> Tensor:
-    """The point c (N, 2) whose images A_s c + t_s vary least over s, by least squares.
+    """Return the point c (N, 2) whose images A_s c + t_s vary least over s, by least squares.
 
     Where the A_s hardly differ every point is as good, and c stays at the middle of the frame.
 

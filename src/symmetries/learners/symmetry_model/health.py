@@ -54,9 +54,9 @@ def warn_if_jagged(act: ImageAction, images: Tensor) -> None:
     """Warn if edges are steps between pixels and the transformations resample images."""
     if _moves_pixels(act) and softness(some_of(images, LOOKED_AT)) < LEAST_SOFT:
         warnings.warn(
-            "images: edges are steps from one pixel to the next, and steps tell how far a shape "
-            "was turned, so that widths may be much too small; draw the images larger and shrink "
-            "them, or blur them by a pixel",
+            "images: edges are sharp steps between pixels, and how they are resampled reveals how "
+            "far a shape was turned, so that widths may be much too small; draw the images larger "
+            "and shrink them, or blur them by a pixel",
             RuntimeWarning,
             stacklevel=7,  # who called fit
         )

@@ -43,7 +43,7 @@ Terms = dict[str, Tensor]
 def lie_inference_loss(
     net: LieInference, images: Tensor, step: Step, act: ImageAction, config: SymmetryConfig
 ) -> Terms:
-    """Prototypes of random versions of an image must agree (equations 6, 7, 23, 24).
+    """Return prototypes of random versions of an image must agree (equations 6, 7, 23, 24).
 
     The comparison of pictures has local minima: a digit turned by 180 degrees fits better than one
     turned by 90. So training may begin with a comparison of transformations, ``alignment``, which
@@ -147,7 +147,7 @@ def generative_loss(
     act: ImageAction,
     config: SymmetryConfig,
 ) -> Terms:
-    """-log p(eta | x_hat'), the prototype x_hat' taken from an independently moved image.
+    """Return -log p(eta | x_hat') with the prototype x_hat' of an independently moved image.
 
     As f is not perfect, x_hat' = T_{f(T_r x)}^-1 T_r x is not quite x_hat, and eta = f(x) would not
     quite lead from it to x: p would learn the scatter of f as well. The element that does is known,

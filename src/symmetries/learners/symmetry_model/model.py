@@ -1,8 +1,7 @@
 """The symmetry model: prototypes, transformations, new versions and a summary of images."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,12 +16,9 @@ from symmetries._validation.checks import (
 )
 from symmetries._validation.placement import check_like
 from symmetries.actions.base import Action
-from symmetries.actions.resolve import as_image_action
 from symmetries.data.base import ImageSet, images_to_learn
 from symmetries.groups.base import Group
-from symmetries.groups.product import check_learnable
-from symmetries.groups.ranges import resolve_bounds
-from symmetries.learners.base import LearnerModule, image_arguments, image_meta, run_options
+from symmetries.learners.base import ImageLearner, run_options
 from symmetries.learners.symmetry_model.config import USUAL_BOUNDS, SymmetryConfig
 from symmetries.learners.symmetry_model.coordinates import repeat_elements
 from symmetries.learners.symmetry_model.fitting import STAGES, train_jobs
@@ -30,7 +26,7 @@ from symmetries.learners.symmetry_model.health import content_kept
 from symmetries.learners.symmetry_model.networks import FiniteInference, Generative, LieInference
 from symmetries.learners.symmetry_model.summary import summarise
 from symmetries.results import SymmetrySummary
-from symmetries.training import History, load_learner, save_model
+from symmetries.training import History
 from symmetries.training.ensemble import TrainJobs, fit_alone
 from symmetries.training.step import seeded
 
@@ -39,7 +35,7 @@ MOST_REFINEMENTS = 1000
 CHUNK = 2048  # images at a time outside of training
 
 
-class SymmetryModel(LearnerModule):
+class SymmetryModel(ImageLearner):
     r"""Which transformations occur in images, and how much: x = T_eta(x_hat), eta ~ p(eta | x_hat).
 
     Two stages, from images alone. First f, which maps every image of an orbit to one prototype
@@ -63,6 +59,10 @@ class SymmetryModel(LearnerModule):
         (torch.Size([4, 1]), torch.Size([4, 1, 8, 8]), torch.Size([4, 3, 1, 8, 8]))
     """
 
+    name = "symmetry_model"
+    kind = SymmetryConfig
+    config: SymmetryConfig
+
     def __init__(
         self,
         action: Action | Group[Any] | str,
@@ -73,15 +73,7 @@ class SymmetryModel(LearnerModule):
         fill: float | None = None,
         seed: int = 0,
     ) -> None:
-        super().__init__()
-        config = SymmetryConfig.resolve(config)
-        self.act = as_image_action(action, interpolation=config.interpolation, fill=fill)
-        self.config = config.replace(interpolation=self.act.interpolation)
-        self.group = self.act.group
-        self.shape = _checked_shape(shape, self.group)
-        self.seed = seed
-        self.bounds = resolve_bounds(self.group, bounds, USUAL_BOUNDS)
-        self.history: History | None = None
+        super().__init__(action, _checked_shape(shape), config, bounds, fill, seed, USUAL_BOUNDS)
         self.inference: LieInference | FiniteInference
         with seeded(seed):
             if self.group.finite:
@@ -125,7 +117,7 @@ class SymmetryModel(LearnerModule):
 
     @torch.no_grad()
     def element(self, x: Tensor, refine: int = 0) -> Any:  # noqa: ANN401 - elements differ by group
-        """The group element e with x = T_e x_hat, refined by treating x_hat as an image n times.
+        """Return the element e with x = T_e x_hat, refined by treating x_hat as an image n times.
 
         Args:
             x: (N, C, H, W), on the model's device.
@@ -142,7 +134,7 @@ class SymmetryModel(LearnerModule):
 
     @torch.no_grad()
     def infer(self, x: Tensor, refine: int = 0) -> Tensor:
-        """Parameters eta (N, dim) of images (N, C, H, W).
+        """Return the parameters eta (N, dim) of images (N, C, H, W).
 
         With ``refine`` the group must be closed, as composed elements need parameters again.
         """
@@ -157,7 +149,7 @@ class SymmetryModel(LearnerModule):
 
     @torch.no_grad()
     def prototype(self, x: Tensor, refine: int = 0) -> Tensor:
-        """Prototypes (N, C, H, W) of images, by one resampling of each image.
+        """Return the prototypes (N, C, H, W) of images, by one resampling of each image.
 
         Args:
             x: (N, C, H, W).
@@ -167,7 +159,7 @@ class SymmetryModel(LearnerModule):
 
     @torch.no_grad()
     def sample_eta(self, x: Tensor, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """Transformations (N, n, dim) drawn from p(eta | x_hat); whole steps for finite groups."""
+        """Draw transformations (N, n, dim) from p(eta | x_hat); whole steps for finite groups."""
         drawn = self._draw(self.prototype(x), n, generator)
         return torch.as_tensor(self.group.log(drawn)) if self.group.finite else drawn
 
@@ -188,12 +180,12 @@ class SymmetryModel(LearnerModule):
         return self.act.orbit(self.group.compose(new, every), x)
 
     def augment(self, batch: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """One new version of each image (N, C, H, W): a transform for any training loop."""
+        """Draw one new version of each image (N, C, H, W): a transform for any training loop."""
         return self.sample(batch, 1, generator)[:, 0]
 
     @torch.no_grad()
     def log_prob(self, x: Tensor, eta: Tensor) -> Tensor:
-        """Log p(eta | x_hat(x)): density per unit of eta, or log-probability in a finite group.
+        """Return log p(eta | x_hat(x)): a density per unit of eta, or a log-probability if finite.
 
         Args:
             x: (N, C, H, W).
@@ -210,7 +202,7 @@ class SymmetryModel(LearnerModule):
     def marginals(
         self, x: Tensor, bins: int = 60, n: int = 2048, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Densities of each parameter under p(eta | x_hat), for every image.
+        """Return the densities of each parameter under p(eta | x_hat), for every image.
 
         Returns:
             Edges (dim, bins + 1), and densities (N, dim, bins) that integrate to one; what falls
@@ -235,7 +227,7 @@ class SymmetryModel(LearnerModule):
         n: int = 1024,
         seed: int = 0,
     ) -> SymmetrySummary:
-        """What symmetries the images have: a width, a noise floor and a verdict per parameter.
+        """Summarise the symmetries of images: a width, a noise floor and a verdict per parameter.
 
         Args:
             x: (N, C, H, W), or a set of images.
@@ -258,27 +250,15 @@ class SymmetryModel(LearnerModule):
         return summarise(self, part, classes, names, n=n, seed=seed)
 
     def content_kept(self, x: Tensor) -> float:
-        """Share of the images' variance that survives the way to the prototype and back."""
+        """Return the share of the variance that survives the way to the prototype and back."""
         return content_kept(self, x.to(self.device))
-
-    def save(self, folder: Path | str) -> Path:
-        """Write the model: weights and what is needed to build it again."""
-        return save_model(folder, self, image_meta(self, "symmetry_model"))
-
-    @classmethod
-    def load(cls, folder: Path | str, device: torch.device | str = "cpu") -> Self:
-        """Read what :meth:`save` wrote."""
-        state, meta = load_learner(folder, "symmetry_model", "symmetry model")
-        model = cls(**image_arguments(meta, SymmetryConfig))
-        model.load_state_dict(state)
-        return model.to(device)
 
     def _found(self, x: Tensor) -> Any:  # noqa: ANN401 - elements differ by group
         out = torch.cat([self.inference(part) for part in x.split(CHUNK)])
         return out.argmax(-1) if self.group.finite else self.group.exp(out)
 
     def _draw(self, prototypes: Tensor, n: int, generator: torch.Generator | None) -> Tensor:
-        """Samples of p(. | x_hat): eta (N, n, dim), or elements (N, n) of a finite group."""
+        """Return samples of p(. | x_hat): eta (N, n, dim), or elements (N, n) of a finite group."""
         check_whole(n, "n")
         step = max(1, CHUNK * 32 // n)
         parts = prototypes.split(step)
@@ -290,10 +270,9 @@ class SymmetryModel(LearnerModule):
         check_image_shape(x, self.shape, "x")
 
 
-def _checked_shape(shape: tuple[int, int, int], group: Group[Any]) -> tuple[int, int, int]:
+def _checked_shape(shape: tuple[int, int, int]) -> tuple[int, int, int]:
     check_chw(shape)
     if min(shape[1:]) < SMALLEST:
         expected = f"(C, H, W) with sides of at least {SMALLEST} pixels"
         raise invalid("shape", expected, tuple(shape), "enlarge the images first")
-    check_learnable(group)
     return shape[0], shape[1], shape[2]

@@ -24,7 +24,7 @@ def seen_at_one_size(group: Group[Any]) -> bool:
 
 
 def content_size(images: Tensor, centre: Tensor, fill: float = 0.0) -> Tensor:
-    """Root of the mean square distance (N,) of the content to its centre, along an axis.
+    """Return the root of the mean square distance (N,) of the content to its centre, along an axis.
 
     Args:
         images: (N, C, H, W).
@@ -48,7 +48,7 @@ def content_size(images: Tensor, centre: Tensor, fill: float = 0.0) -> Tensor:
 
 
 def standard_view(images: Tensor, fill: float, *, sized: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Pictures moved to the middle and, where ``sized``, scaled to one size.
+    """Return the pictures moved to the middle and, where ``sized``, scaled to one size.
 
     With centre of mass c and log-size z the view is T_z^-1 T_c^-1 x, so that it is the same for
     every shift, and every zoom, of x that keeps the content in the frame.
@@ -73,7 +73,7 @@ def standard_view(images: Tensor, fill: float, *, sized: bool) -> tuple[Tensor, 
 
 
 def off_centre(images: Tensor, element: Tensor, fill: float, *, sized: bool) -> Tensor:
-    """How far T x is from the middle of the frame and, where ``sized``, from one size, (N, K).
+    """Return how far T x is from the middle of the frame and, if ``sized``, one size, (N, K).
 
     |T c|^2 for the centre of mass c of x, plus (z + log det(T) / 2)^2 for its log-size z. Both are
     those of x itself, so that nothing is said about what falls out of the frame on the way.

@@ -41,7 +41,7 @@ def moved_units(
     images: Tensor,
     noise: Tensor | None = None,
 ) -> Tensor:
-    """Features (N, features), as they were computed, of images moved by the inverses of elements.
+    """Return the features (N, features) of images moved by the inverses of elements.
 
     Args:
         features: of images.
@@ -80,7 +80,7 @@ def positions_of_versions(
 
 
 def from_prototypes(inference: LieInference, undone: Any, found: Tensor) -> Any:  # noqa: ANN401
-    """T_r^-1 T_f(T_r x), which leads from the prototype that T_r x has to x itself.
+    """Return T_r^-1 T_f(T_r x), which leads from the prototype of T_r x to x itself.
 
     Args:
         inference: f.
@@ -94,7 +94,7 @@ def from_prototypes(inference: LieInference, undone: Any, found: Tensor) -> Any:
 
 
 def flat(element: Any) -> Any:  # noqa: ANN401 - elements differ by group
-    """Elements with leading shape (B, K) as (B K,)."""
+    """Return the elements with leading shape (B, K) as (B K,)."""
     return map_element(lambda part: part.flatten(0, 1), element)
 
 

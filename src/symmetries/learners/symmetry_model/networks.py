@@ -81,11 +81,11 @@ class LieInference(nn.Module):
         return self.parameters_at(self.positions(images, noise))
 
     def parameters_at(self, positions: Tensor) -> Tensor:
-        """Parameters eta (..., dim) from :meth:`positions`."""
+        """Return parameters eta (..., dim) from :meth:`positions`."""
         return self.group.generator_shifts(positions) if self.positional else positions
 
     def pair(self, positions: Tensor) -> list[Any]:
-        """Elements T with these :meth:`positions` (..., dim), and T^-1."""
+        """Return elements T with these :meth:`positions` (..., dim), and T^-1."""
         if not self.positional:
             return list(self.group.exp_pair(positions))
         still = F.pad(positions[..., 2:], (2, 0))  # nothing but the linear part
@@ -135,7 +135,7 @@ class LieInference(nn.Module):
 
 
 def _last_column(column: Tensor) -> Tensor:
-    """Columns (..., 2, 1) in the place of the shifts of matrices (..., 3, 3)."""
+    """Return columns (..., 2, 1) in the place of the shifts of matrices (..., 3, 3)."""
     return F.pad(column, (2, 0, 0, 1))
 
 
@@ -157,7 +157,7 @@ class FiniteInference(nn.Module):
         nn.init.zeros_(self.head.bias)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Log-probabilities (N, order) of images (N, C, H, W)."""
+        """Return log-probabilities (N, order) of images (N, C, H, W)."""
         return F.log_softmax(self.head(self.features(images)), -1)
 
 
@@ -203,5 +203,5 @@ class Generative(nn.Module):
             )
 
     def forward(self, prototypes: Tensor) -> Tensor:
-        """The context (N, features) of prototypes (N, C, H, W)."""
+        """Return the context (N, features) of prototypes (N, C, H, W)."""
         return self.features(prototypes)

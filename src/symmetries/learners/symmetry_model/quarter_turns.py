@@ -60,7 +60,7 @@ def distance_to_symmetry(
     element: Any,  # noqa: ANN401 - elements differ by group
     turns: tuple[Tensor, Tensor],
 ) -> Tensor:
-    """Distance (N, K) of elements from the nearest turn that leaves their picture unchanged.
+    """Return the distance (N, K) of elements from the nearest turn that keeps their picture.
 
     The least of d(h_j^-1 T) + 10 |T_{h_j} x - x|^2 / |x|^2 over quarter turns h_j, where d is
     :meth:`Group.distance_to_identity`. For a picture without symmetry that is d(T); for an
@@ -86,7 +86,7 @@ def without_turns(
     element: Any,  # noqa: ANN401 - elements differ by group
     turns: tuple[Tensor, Tensor],
 ) -> Any:  # noqa: ANN401
-    """Elements (N, K) up to a turn that leaves their picture unchanged: h_j^-1 T for the best j.
+    """Return elements (N, K) up to a turn that keeps their picture: h_j^-1 T for the best j.
 
     T and h_j^-1 T do the same to the picture, so how far an ellipse was turned is known up to half
     a turn only. The best j is that of :func:`distance_to_symmetry`.
@@ -121,7 +121,7 @@ def with_turns(
     element: Any,  # noqa: ANN401 - elements differ by group
     turns: tuple[Tensor, Tensor],
 ) -> Any:  # noqa: ANN401
-    """Samples (N, S) composed with turns that leave their picture unchanged: T h_j.
+    """Return the samples (N, S) composed with turns that leave their picture unchanged: T h_j.
 
     T and T h_j make the same of the picture, and which of them f names is a matter of chance. So
     that a distribution does not depend on it, every symmetry gets its share of the samples: for a

@@ -53,7 +53,7 @@ def summarise(
     n: int,
     seed: int,
 ) -> SymmetrySummary:
-    """The summary of a model on images that are on its device."""
+    """Return the summary of a model on images that are on its device."""
     generator = torch.Generator(x.device).manual_seed(seed)
     if model.group.finite:
         parts, widths = _finite_parts(model, x)
@@ -138,7 +138,7 @@ def _turns(model: "SymmetryModel", x: Tensor) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def _misses(model: "SymmetryModel", x: Tensor, generator: torch.Generator) -> Tensor:
-    """How far repeated inference misses: r^-1 e_r e_x^-1 in numbers, e_r found on x moved by r.
+    """Return the error of repeated inference, r^-1 e_r e_x^-1 as numbers, e_r of x moved by r.
 
     (N, VERSIONS, dim), zero if f is equivariant. In the parameters of the group also where it is
     not closed (then the full logarithm is taken and its own columns kept). A miss by a turn that
@@ -200,7 +200,7 @@ def _finite_parts(model: "SymmetryModel", x: Tensor) -> tuple[list[Transformatio
 def _classes(
     widths: Widths, labels: Tensor | None, class_names: tuple[str, ...] | None
 ) -> dict[str, ClassSymmetries]:
-    """Mean widths of the images of each class."""
+    """Return the mean widths of the images of each class."""
     if labels is None:
         return {}
     found = {}

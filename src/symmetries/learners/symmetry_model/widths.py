@@ -18,7 +18,7 @@ FULL_SHARE = 0.8  # of the width that a uniform angle has
 
 
 def highest_density_width(samples: Tensor, period: float | None = None) -> Tensor:
-    """Length of the smallest set that holds 90 % of the samples' distribution.
+    """Return the length of the smallest set that holds 90 % of the samples' distribution.
 
     The sorted samples are cut into groups of about S / 48; each gap between groups holds the same
     mass, and the shortest gaps that together hold 90 % make up the set, which may be in pieces.
@@ -59,7 +59,7 @@ def highest_density_width(samples: Tensor, period: float | None = None) -> Tenso
 
 @lru_cache(maxsize=8)
 def small_sample_factor(count: int) -> float:
-    """True width of a normal distribution over the mean width of samples of that size.
+    """Return the true width of a normal distribution over the mean width of samples.
 
     Small samples look narrower than what they come from, as the set follows their chance gaps.
     """
@@ -68,7 +68,7 @@ def small_sample_factor(count: int) -> float:
 
 
 def verdict_of(parameter: Parameter, width: float, noise: float, side: int) -> Verdict:
-    """The verdict on a width in the parameter's own unit.
+    """Return the verdict on a width in the parameter's own unit.
 
     Absent: below twice the noise floor, or below 5 degrees, half a pixel or 3 %. Full, for angles:
     at least 80 % of what a uniform angle has (90 % of the circle); as there is no room for twice

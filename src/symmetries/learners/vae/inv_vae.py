@@ -144,7 +144,7 @@ class InvVAE(LearnerModule):
 
     @torch.no_grad()
     def fit_spread(self, images: Tensor | ImageSet) -> None:
-        """Choose the proposal for eta that makes the bound tightest, of a few.
+        """Choose, among a few, the proposal for eta that makes the bound tightest.
 
         How far eta may be from where it is looked for, as a share of all bounds; then by how much
         the proposal is wider than what the image says (:mod:`symmetries.learners.vae.proposal`).
@@ -165,13 +165,13 @@ class InvVAE(LearnerModule):
 
     @torch.no_grad()
     def prototype(self, x: Tensor) -> Tensor:
-        """Prototypes (N, C, H, W): what the VAE sees."""
+        """Return the prototypes (N, C, H, W): what the VAE sees."""
         return self.symmetry.prototype(x, self.refine)
 
     def prototype_bound(
         self, x: Tensor, samples: int = 300, generator: torch.Generator | None = None
     ) -> Tensor:
-        """The VAE's bound (N,) on prototypes, the paper's figure; not a bound on log p(x)."""
+        """Return the VAE's bound (N,) on prototypes, as in the paper; it is no bound on p(x)."""
         return self.vae.bound(self.prototype(x), samples, generator)
 
     @torch.no_grad()
@@ -182,7 +182,7 @@ class InvVAE(LearnerModule):
         generator: torch.Generator | None = None,
         noise: str | None = None,
     ) -> Tensor:
-        r"""Importance-weighted lower bound (N,) on log p(x) of the full model, in nats.
+        r"""Return an importance-weighted lower bound (N,) on log p(x) of the full model, in nats.
 
         .. math:: \log \frac1K \sum_k \frac{N(x; T_{\eta_k} \mu(z_k), T_{\eta_k} S^2)\,
                   p(\eta_k | \mu(z_k))\, p(z_k)}{r(\eta_k | x, z_k)\, q(z_k | \hat x)}
@@ -224,14 +224,14 @@ class InvVAE(LearnerModule):
         return torch.cat([importance_bound(part) for part in weights])
 
     def scale(self, elements: Any, moves: bool) -> Tensor:  # noqa: ANN401 - elements differ by group
-        """The noise (S, C, H, W) of images that elements have moved; or (C, H, W), of all."""
+        """Return the noise (S, C, H, W) of images moved by elements, or (C, H, W) of all."""
         if not moves:
             return self.noise
         return self.act_on_noise.orbit(elements, self.prototype_noise.square()[None])[0].sqrt()
 
     @torch.no_grad()
     def reconstruct(self, x: Tensor, of: str = "image") -> Tensor:
-        """Reconstructions (N, C, H, W) of images, or of their prototypes.
+        """Return the reconstructions (N, C, H, W) of images, or of their prototypes.
 
         Args:
             x: (N, C, H, W).
@@ -242,7 +242,7 @@ class InvVAE(LearnerModule):
         return means if of == "prototype" else self.symmetry.act(self._element(x), means)
 
     def reconstruction_error(self, x: Tensor, of: str = "image") -> Tensor:
-        """Mean square difference (N,) of images, or of their prototypes, and reconstructions."""
+        """Return the mean square error (N,) of reconstructed images, or of their prototypes."""
         target = self.prototype(x) if of == "prototype" else x
         return (self.reconstruct(x, of) - target).square().mean((1, 2, 3))
 
@@ -259,7 +259,7 @@ class InvVAE(LearnerModule):
     def sample(
         self, n: int, generator: torch.Generator | None = None, codes: str = "prior"
     ) -> tuple[Tensor, Tensor]:
-        """New images and their prototypes, each (n, C, H, W): z -> prototype -> eta -> x.
+        """Draw new images and their prototypes, each (n, C, H, W): z -> prototype -> eta -> x.
 
         Codes z are from the "prior", or from the density "fitted" by :meth:`fit_codes`.
         """
@@ -294,7 +294,7 @@ class InvVAE(LearnerModule):
         return write_state(as_folder(folder), "model", own, meta)
 
     @classmethod
-    def load(
+    def load(  # type: ignore[override]
         cls, folder: Path | str, symmetry: SymmetryLike, device: torch.device | str = "cpu"
     ) -> Self:
         """Read what :meth:`save` wrote, for the same symmetry model."""

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -31,7 +31,7 @@ from symmetries.nn.diagonal_gaussian import (
     inverse_softplus,
     split_gaussian,
 )
-from symmetries.training import History, Step, load_learner, save_model
+from symmetries.training import History, Step
 from symmetries.training.ensemble import TrainJob, TrainJobs, fit_alone
 from symmetries.training.recipe import plain_settings
 from symmetries.training.step import mix, seeded
@@ -61,6 +61,10 @@ class VAE(LearnerModule):
         (torch.Size([4]), torch.Size([4, 1, 8, 8]), torch.Size([3, 1, 8, 8]))
     """
 
+    name = "vae"
+    kind = VAEConfig
+    config: VAEConfig
+
     def __init__(
         self, shape: tuple[int, int, int], config: VAEConfig | str = "paper", *, seed: int = 0
     ) -> None:
@@ -88,13 +92,13 @@ class VAE(LearnerModule):
         return self.config.least_noise + F.softplus(self.free_noise)
 
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and scale, each (N, latent), of q(z | x)."""
+        """Return the mean and scale, each (N, latent), of q(z | x)."""
         check_image_shape(x, self.shape, "x")
         check_like(x, self.free_noise, "x")
         return split_gaussian(self.encoder(x))
 
     def decode(self, z: Tensor) -> Tensor:
-        """Means (N, C, H, W) of p(x | z)."""
+        """Return the means (N, C, H, W) of p(x | z)."""
         return self.decoder(z)
 
     def fit(
@@ -165,7 +169,7 @@ class VAE(LearnerModule):
     def bound(
         self, x: Tensor, samples: int = 300, generator: torch.Generator | None = None
     ) -> Tensor:
-        r"""Importance-weighted lower bound (N,) on log p(x), in nats; the ELBO for one sample.
+        r"""Return an importance-weighted bound (N,) on log p(x) in nats: the ELBO for one sample.
 
         .. math:: \log \frac1K \sum_k \frac{p(x | z_k) p(z_k)}{q(z_k | x)}, \qquad z_k \sim q(z | x)
 
@@ -187,7 +191,7 @@ class VAE(LearnerModule):
     def draw(
         self, x: Tensor, k: int, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Codes (N, k, latent) from q(z | x), and log p(z) - log q(z | x), (N, k)."""
+        """Draw codes (N, k, latent) from q(z | x), and log p(z) - log q(z | x), (N, k)."""
         check_whole(k, "k")
         check_generator(generator)
         mean, scale = (part[:, None] for part in self.encode(x))
@@ -197,12 +201,12 @@ class VAE(LearnerModule):
 
     @torch.no_grad()
     def reconstruct(self, x: Tensor) -> Tensor:
-        """Means (N, C, H, W) at the mean codes of images."""
+        """Return the means (N, C, H, W) at the mean codes of images."""
         self._check(x, 1)
         return torch.cat([self.decode(self.encode(part)[0]) for part in in_parts(x, 1)])
 
     def reconstruction_error(self, x: Tensor) -> Tensor:
-        """Mean square difference (N,) between images and their reconstructions."""
+        """Return the mean square difference (N,) between images and their reconstructions."""
         return (self.reconstruct(x) - x).square().mean((1, 2, 3))
 
     def fit_codes(
@@ -226,7 +230,7 @@ class VAE(LearnerModule):
     def sample(
         self, n: int, generator: torch.Generator | None = None, codes: str = "prior"
     ) -> Tensor:
-        """New images (n, C, H, W): means at new codes, without pixel noise.
+        """Return new images (n, C, H, W): means at new codes, without pixel noise.
 
         Args:
             n: how many.
@@ -255,18 +259,7 @@ class VAE(LearnerModule):
     def save(self, folder: Path | str) -> Path:
         """Write the model: weights and what is needed to build it again."""
         check_own_prior(self)
-        meta = {"learner": "vae", "shape": list(self.shape), "seed": self.seed}
-        return save_model(folder, self, meta | {"config": self.config.to_dict()})
-
-    @classmethod
-    def load(cls, folder: Path | str, device: torch.device | str = "cpu") -> Self:
-        """Read what :meth:`save` wrote."""
-        state, meta = load_learner(folder, "vae", "VAE")
-        channels, height, width = meta["shape"]
-        config = VAEConfig.from_dict(meta["config"])
-        model = cls((channels, height, width), config, seed=meta["seed"])
-        model.load_state_dict(state)
-        return model.to(device)
+        return super().save(folder)
 
     def _check(self, x: Tensor, samples: int) -> None:
         check_image_shape(x, self.shape, "x")
@@ -274,7 +267,7 @@ class VAE(LearnerModule):
 
 
 def elbo_loss(model: VAE, x: Tensor, step: Step) -> dict[str, Tensor]:
-    """Minus the ELBO, the mean over a batch (B, C, H, W), with one sample of z for each image.
+    """Return minus the mean ELBO of a batch (B, C, H, W), with one sample of z for each image.
 
     At the start of training the KL counts less, see ``kl_warmup``.
     """
@@ -298,7 +291,7 @@ LEAST_KL = 0.1  # nats
 
 @torch.no_grad()
 def code_kl(model: VAE, x: Tensor) -> Tensor:
-    """Information of q(z | x) about images: the mean KL to the prior in nats, a scalar."""
+    """Return the mean KL of q(z | x) to the prior in nats: how much codes say about images."""
     return model.prior.kl(*model.encode(x)).mean()
 
 

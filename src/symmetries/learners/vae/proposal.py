@@ -43,7 +43,7 @@ class Pairs:
     context: Any
 
     def moved(self, eta: Tensor) -> tuple[Tensor, Tensor]:
-        """Prototypes (R, S, C, H, W) moved by each eta (R, S, dim), and the noise there."""
+        """Return prototypes (R, S, C, H, W) moved by each eta (R, S, dim), and the noise there."""
         symmetry = self.model.symmetry
         moved = symmetry.act.orbit(symmetry.group.exp(eta), self.means)
         scale = self.model.scale(symmetry.group.exp(eta.flatten(0, 1)), self.moves)
@@ -57,7 +57,7 @@ class Pairs:
         return fit + log_p
 
     def linear(self, eta: Tensor, unit: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Slope (R, dim) of log N(x; m, s^2) in eta / unit, and its Fisher information.
+        r"""Return the slope (R, dim) of log N(x; m, s^2) in eta / unit, and its Fisher information.
 
         .. math:: g = J^T \frac{x - m}{s^2} + L^T \Big(\frac{(x - m)^2}{s^2} - 1\Big), \qquad
                   F = J^T s^{-2} J + 2 L^T L
@@ -79,7 +79,7 @@ class Pairs:
 
 
 def pairs_of(model: "InvVAE", x: Tensor, means: Tensor, moves: bool) -> Pairs:
-    """Images and prototypes, each (R, C, H, W), with what p(eta | prototype) needs."""
+    """Return images and prototypes, each (R, C, H, W), with what p(eta | prototype) needs."""
     return Pairs(model, x, means, moves, model.symmetry.generative(means))
 
 
@@ -107,7 +107,7 @@ class Gaussian:
         return self.centre + self.stretch * self.unit * step
 
     def log_prob(self, eta: Tensor) -> Tensor:
-        """Log-density (R,) of eta (R, dim)."""
+        """Return the log-density (R,) of eta (R, dim)."""
         step = (eta - self.centre) / (self.stretch * self.unit)
         noise = (self.lower * step[..., None]).sum(1)
         size = (self.lower.diagonal(dim1=1, dim2=2) / (self.stretch * self.unit)).log().sum(-1)
@@ -117,7 +117,7 @@ class Gaussian:
 def propose(
     pairs: Pairs, start: Tensor, generator: torch.Generator | None
 ) -> tuple[Tensor, Tensor]:
-    """One eta (R, dim) of a mixture for each pair, and the logarithm (R,) of its density.
+    """Return one eta (R, dim) of a mixture for each pair, and the logarithm (R,) of its density.
 
     Most come from :func:`posterior`; a tenth from N(start, spread^2), so that no weight is far
     above the others where the former is too narrow (Hesterberg 1995). Angles are within half a
@@ -157,7 +157,7 @@ def settled(model: "InvVAE", x: Tensor, moves: bool) -> Tensor:
 
 
 def posterior(pairs: Pairs, start: Tensor, steps: int = STEPS) -> Gaussian:
-    r"""A Gaussian near p(eta | x, prototype), if eta is N(start, spread^2) beforehand.
+    r"""Return a Gaussian near p(eta | x, prototype), if eta is N(start, spread^2) beforehand.
 
     Some steps of Fisher scoring from ``start``, where p(x, eta | prototype) rises by them, then
     the information at the end: exact where moved prototypes are linear in eta and noise stays.
@@ -187,18 +187,18 @@ def posterior(pairs: Pairs, start: Tensor, steps: int = STEPS) -> Gaussian:
 
 
 def _turn(group: Group[Any], device: torch.device) -> Tensor:
-    """A whole turn (dim,) of angles, 0 for other parameters."""
+    """Return a whole turn (dim,) of angles, 0 for other parameters."""
     angles = torch.tensor(group.angles, device=device)
     return 2 * angles * torch.tensor(group.bounds, device=device)
 
 
 def _nearest(eta: Tensor, start: Tensor, turn: Tensor) -> Tensor:
-    """Parameters (R, dim) with angles within half a turn of the start."""
+    """Return parameters (R, dim) with angles within half a turn of the start."""
     return eta - turn * ((eta - start) / torch.where(turn > 0, turn, 1.0)).round()
 
 
 def _gram(columns: Tensor) -> Tensor:
-    """Products (R, dim, dim) of columns (R, dim, P), in full precision."""
+    """Return products (R, dim, dim) of columns (R, dim, P), in full precision."""
     return torch.stack([(columns * one[:, None]).sum(-1) for one in columns.unbind(1)], 1)
 
 
@@ -248,7 +248,7 @@ def _over_draws(
     moves: bool,
     start: Tensor,
 ) -> Tensor:
-    """Log-weights with one eta drawn from r for each mean (N k, C, H, W)."""
+    """Return log-weights with one eta drawn from r for each mean (N k, C, H, W)."""
     pairs = pairs_of(model, x.repeat_interleave(k, 0), means, moves)
     eta, log_r = propose(pairs, start.repeat_interleave(k, 0), generator)
     return (pairs.log_prob(eta) - log_r).unflatten(0, (len(x), k))

@@ -24,13 +24,13 @@ class SymmetryLike(Protocol):
     generative: Any
 
     def infer(self, x: Tensor, refine: int = 0) -> Tensor:
-        """Parameters eta (N, dim) of images."""
+        """Return parameters eta (N, dim) of images."""
 
     def element(self, x: Tensor, refine: int = 0) -> Any:  # noqa: ANN401 - elements differ by group
-        """Group elements of images."""
+        """Return the group elements of images."""
 
     def prototype(self, x: Tensor, refine: int = 0) -> Tensor:
-        """Prototypes (N, C, H, W) of images."""
+        """Return prototypes (N, C, H, W) of images."""
 
 
 def as_module(symmetry: SymmetryLike) -> nn.Module:

@@ -4,6 +4,7 @@ A process of its own costs seconds of imports otherwise. Tests of the start itse
 which settings) use a process that is started in the usual way.
 """
 
+import contextlib
 import json
 import os
 import select
@@ -24,7 +25,7 @@ def serve(channel):
     """Fork a process for every request; each request has a supervisor that reports the end."""
     for name in MODULES:
         __import__(name)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # supervisors are not waited for
+    signal.signal(signal.SIGCHLD, reap)  # so that its times hold those of what it started
     while True:
         text, (*descriptors,), _, _ = socket.recv_fds(channel, 1 << 20, 3)
         if not text:
@@ -34,6 +35,13 @@ def serve(channel):
             supervise(json.loads(text), *descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def reap(*_):
+    """Wait for supervisors that have ended."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def supervise(request, stdout, stderr, answers):
