@@ -83,7 +83,7 @@ def pictures(name: str, how: Setting) -> tuple[ImageSet, ImageSet]:
     return source.subset(range(how.source or len(source))), load(name, "test", own)
 
 
-def _drawn(cell: Cell, how: Setting) -> tuple[ImageSet, ImageSet, float | None]:
+def drawn_pictures(cell: Cell, how: Setting) -> tuple[ImageSet, ImageSet, float | None]:
     """Labelled pictures, test pictures, and the value around them; on the device."""
     source, test = pictures(cell.data, how)
     shuffled = torch.randperm(len(source), generator=torch.Generator().manual_seed(cell.seed))
@@ -100,7 +100,7 @@ def _drawn(cell: Cell, how: Setting) -> tuple[ImageSet, ImageSet, float | None]:
 def ask(cell: Cell, how: Setting) -> dict[str, Any]:
     """What is prescribed for one draw of labelled pictures, and the gain that is predicted."""
     start = time.time()
-    few, _, fill = _drawn(cell, how)
+    few, _, fill = drawn_pictures(cell, how)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = prescribe(
@@ -129,7 +129,7 @@ def ask(cell: Cell, how: Setting) -> dict[str, Any]:
 def measure(cell: Cell, how: Setting, asked: dict[str, Any]) -> dict[str, Any]:
     """Accuracies of networks trained with what was prescribed, and with its peers."""
     start = time.time()
-    few, test, fill = _drawn(cell, how)
+    few, test, fill = drawn_pictures(cell, how)
     x, y, classes = few.images, few.labels, asked["classes"]
     amounts = asked["by_class"]
     laws = [Law(**{name: far[own] for name, far in amounts.items()}) for own in range(classes)]

@@ -16,9 +16,10 @@ from typing import Any
 
 import torch
 from benchmarks.common import environment
-from benchmarks.prescribe.cell import Cell, Setting, _drawn
+from benchmarks.prescribe.cell import Cell, Setting, drawn_pictures
 
 from symmetries.analysis.augmentation_laws import Law
+from symmetries.analysis.inputs import check_labelled
 from symmetries.analysis.network_trials import Size, Trial
 from symmetries.analysis.prescribing import BASES
 from symmetries.analysis.quick_networks import folds, scores_of, train
@@ -30,21 +31,22 @@ ADDED = ({**NARROW, "mix": 0.0}, {**NARROW, "flip_x": 0.5})
 POLICIES = ({}, *BASES, *ADDED)
 SEED = 10
 LENGTHS = {str(steps): Size(steps, 64, 3) for steps in (800, 1600, 3200)}
+LAST = Size(1500, 128, 1)
 Row = dict[str, Any]
 
 
 def compute(cell: Cell, how: Setting, policy: dict[str, float]) -> Row:
     """One policy: scores of trials on a third of the labelled pictures, and those that matter."""
-    few, test, fill = _drawn(cell, how)
-    x, y = few.images, few.labels
+    few, test, fill = drawn_pictures(cell, how)
+    x, y = few.images, check_labelled(few)
     laws = [Law(**policy)] * 10
     held = folds(len(x), 3, mix(cell.seed, 0))[0]
     row: Row = {**vars(cell), "policy": policy}
     for name, size in LENGTHS.items():
         (net,) = train([Trial(x[~held], y[~held], laws, fill, size, mix(cell.seed, 1))])
         row[name] = _means(scores_of(net, x[held], y[held]))
-    (net,) = train([Trial(x, y, laws, fill, Size(1500, 128, 1), cell.seed)])
-    row["final"] = _means(scores_of(net, test.images[:5000], test.labels[:5000]))
+    (net,) = train([Trial(x, y, laws, fill, LAST, cell.seed)])
+    row["final"] = _means(scores_of(net, test.images[:5000], check_labelled(test)[:5000]))
     return row
 
 
