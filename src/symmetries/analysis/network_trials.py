@@ -12,9 +12,8 @@ from symmetries.nn.named_networks import named_network
 from symmetries.training.step import mix
 
 LOOKED_AT = (512, 8192)  # pictures at once, on a processor and on a GPU
-SEEN = (
-    60  # how often a training sees each picture: where it is seldom, moves that help seem to hurt
-)
+# How often a training sees each picture: where that is seldom, moves that help seem to hurt.
+SEEN = 60
 LONGER = 4  # times the usual steps, at most
 
 
