@@ -116,8 +116,10 @@ def _counted(widths: Sequence[float], part: ParameterSummary) -> Histogram:
     high = max(float(values.max()), low + 1e-6)
     density, edges = np.histogram(values, BINS, (low, high), density=True)
     edges = np.exp(edges) if factor else edges
-    rounded = (tuple(float(f"{value:.5g}") for value in row) for row in (edges, density))
-    return Histogram(**dict(zip(("edges", "density"), rounded, strict=True)))
+    return Histogram(  # edges have more digits: few are left of the logarithm of 1.0001
+        edges=tuple(float(f"{edge:.9g}") for edge in edges),
+        density=tuple(float(f"{value:.5g}") for value in density),
+    )
 
 
 def _planted(row: Planted) -> PlantedWidth:
